@@ -62,6 +62,7 @@ test-oldest: $(VENV)/installed-test
 
 lint: $(VENV)/installed-test
 	$(VENV)/bin/python -m ruff check .
+	$(VENV)/bin/python -m ruff format --check .
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/python -m mypy
 	$(VENV)/bin/python -m pytest tests/test_annotations.py

@@ -26,8 +26,10 @@ def cached(path, settings, run):
     with open(path) as file:
         saved = json.load(file)
     if saved["settings"] != settings:
-        raise UserError("Settings or data have changed. Choose another --output. Received: "
-                        f"{path}, written with {saved['settings']}")
+        raise UserError(
+            "Settings or data have changed. Choose another --output. Received: "
+            f"{path}, written with {saved['settings']}"
+        )
     return saved["found"]
 
 

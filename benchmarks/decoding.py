@@ -24,17 +24,25 @@ flags.DEFINE_list("modes", None, "Try only these modes: plain, xla, bf16, xla+bf
 flags.DEFINE_string("environments", ".bench-env", "Folder of the environments of `make bench-env`.")
 flags.DEFINE_integer("turns", 7, "Number of measurements of each contender.")
 flags.DEFINE_float("seconds", 4.0, "Approximate seconds per measurement.")
-flags.DEFINE_bool("check", False, "Exit with 1 if the speedup over the faster baseline is below 2 "
-                  "or the flags leave something out.")
+flags.DEFINE_bool(
+    "check",
+    False,
+    "Exit with 1 if the speedup over the faster baseline is below 2 "
+    "or the flags leave something out.",
+)
 
 OURS = "keras-attn"
 MODULES = "benchmarks.contenders.decoding."
 BASELINES = [
     Library("transformers, Marian", "transformers", f"{MODULES}hugging_face", ("", "bf16")),
-    Library("KerasHub, BART", "keras-hub", f"{MODULES}keras_hub", ("xla", "xla+bf16"))]
+    Library("KerasHub, BART", "keras-hub", f"{MODULES}keras_hub", ("xla", "xla+bf16")),
+]
 # KerasHub is slower without XLA in every table. XLA on CPUs has no fast bf16 matrix product.
-LIBRARIES = [Library(OURS, None, f"{MODULES}ours", ("", "xla", "bf16")), *BASELINES,
-             Library("CTranslate2", "transformers", f"{MODULES}ctranslate2", ("",))]
+LIBRARIES = [
+    Library(OURS, None, f"{MODULES}ours", ("", "xla", "bf16")),
+    *BASELINES,
+    Library("CTranslate2", "transformers", f"{MODULES}ctranslate2", ("",)),
+]
 TARGET = 2.0
 
 
@@ -53,12 +61,30 @@ def main(_):
 
 def compare(beams, length):
     """Prints a table and returns descriptions of the missed targets."""
-    options = {"layers": 6, "hidden_dim": 512, "heads": 8, "vocabulary": FLAGS.vocabulary,
-               "rows": FLAGS.rows, "source": FLAGS.source, "length": length, "beams": beams}
-    title = (f"{FLAGS.rows} examples, {FLAGS.source} source tokens, {length} target tokens, "
-             f"{'greedy' if beams == 1 else f'{beams} beams'}")
-    return compare_libraries(title, LIBRARIES, OURS, [one.name for one in BASELINES], options,
-                             FLAGS.rows * length, TARGET, FLAGS)
+    options = {
+        "layers": 6,
+        "hidden_dim": 512,
+        "heads": 8,
+        "vocabulary": FLAGS.vocabulary,
+        "rows": FLAGS.rows,
+        "source": FLAGS.source,
+        "length": length,
+        "beams": beams,
+    }
+    title = (
+        f"{FLAGS.rows} examples, {FLAGS.source} source tokens, {length} target tokens, "
+        f"{'greedy' if beams == 1 else f'{beams} beams'}"
+    )
+    return compare_libraries(
+        title,
+        LIBRARIES,
+        OURS,
+        [one.name for one in BASELINES],
+        options,
+        FLAGS.rows * length,
+        TARGET,
+        FLAGS,
+    )
 
 
 if __name__ == "__main__":

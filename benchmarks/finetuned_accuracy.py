@@ -31,24 +31,36 @@ KINDS = ["pretrained", "random weights", "bag of bigrams"]
 FLAGS = flags.FLAGS
 flags.DEFINE_string("pretrained", None, "Workdir with the pretrained weights.", required=True)
 flags.DEFINE_string("output", None, "Folder of the runs and their results.", required=True)
-flags.DEFINE_string("sets", None, "NAME=FILE,TEST;NAME=FILE;…: .tsv files with a header, or "
-                    "files with a label and a text per line.", required=True)
+flags.DEFINE_string(
+    "sets",
+    None,
+    "NAME=FILE,TEST;NAME=FILE;…: .tsv files with a header, or "
+    "files with a label and a text per line.",
+    required=True,
+)
 flags.DEFINE_list("rows", ["1000", "5000", "all"], "Numbers of training examples.")
 flags.DEFINE_multi_enum("kinds", KINDS, KINDS, "Kinds of model.")
 flags.DEFINE_integer("seeds", 5, "Runs per kind.", lower_bound=2)
 flags.DEFINE_string("encoding", "latin-1", "Encoding of the files without a header.")
 flags.DEFINE_enum("pooling", "mean", ["mean", "cls"], "See model.pooling.")
 flags.DEFINE_float("learning_rate", 1e-3, "Peak learning rate of all runs.")
-flags.DEFINE_integer("seen", 10_000, "Training examples seen in a run, repeats included; "
-                     "at least two epochs.")
-flags.DEFINE_enum("precision", "float32", ["float32", "mixed_bfloat16"],
-                  "mixed_bfloat16 is for processors that support it.")
+flags.DEFINE_integer(
+    "seen", 10_000, "Training examples seen in a run, repeats included; at least two epochs."
+)
+flags.DEFINE_enum(
+    "precision",
+    "float32",
+    ["float32", "mixed_bfloat16"],
+    "mixed_bfloat16 is for processors that support it.",
+)
 
 
 def main():
     if "random weights" in FLAGS.kinds and not pretrained_is_bert():
-        raise UserError("Random weights are supported for BERT only. Set --kinds=pretrained. "
-                        f"Received: --pretrained={FLAGS.pretrained}")
+        raise UserError(
+            "Random weights are supported for BERT only. Set --kinds=pretrained. "
+            f"Received: --pretrained={FLAGS.pretrained}"
+        )
     heads = [*FLAGS.kinds, *(f"difference to {kind}" for kind in FLAGS.kinds[1:])]
     print(f"| | examples | {' | '.join(heads)} |\n|---|---|{'---|' * len(heads)}")
     for given in FLAGS.sets.split(";"):
@@ -71,12 +83,21 @@ def scores(name, splits, count, kind):
     run = bag_of_bigrams if kind == "bag of bigrams" else classifier
     found = []
     for seed, tables in enumerate(splits):
-        settings = {"rate": FLAGS.learning_rate, "seen": FLAGS.seen, "precision": FLAGS.precision,
-                    "pooling": FLAGS.pooling, "pretrained": weights_of_pretrained(),
-                    "rows": sha256_of(tables)}
+        settings = {
+            "rate": FLAGS.learning_rate,
+            "seen": FLAGS.seen,
+            "precision": FLAGS.precision,
+            "pooling": FLAGS.pooling,
+            "pretrained": weights_of_pretrained(),
+            "rows": sha256_of(tables),
+        }
         path = f"{folder}/seed-{seed}"
-        found.append(100 * cached(f"{path}/accuracy.json", settings, partial(
-            run, path, tables, count, kind, seed)))
+        found.append(
+            100
+            * cached(
+                f"{path}/accuracy.json", settings, partial(run, path, tables, count, kind, seed)
+            )
+        )
     return found
 
 
@@ -111,17 +132,31 @@ def classifier(folder, tables, count, kind, seed):
 
     train, test = write_tables(tables, os.path.join(FLAGS.output, "rows", sha256_of(tables)[:16]))
     config = finetuning_defaults()
-    config.data.update(train=train, validation=test, text="text", label="label", limit=count,
-                       seed=seed, length=64, by_length=False)
+    config.data.update(
+        train=train,
+        validation=test,
+        text="text",
+        label="label",
+        limit=count,
+        seed=seed,
+        length=64,
+        by_length=False,
+    )
     if pretrained_is_bert():
         config.data.update(pack=8, vocab=f"{FLAGS.pretrained}/vocab.txt")
         config.model.update(
-            architecture_of(FLAGS.pretrained, config.model) if kind != "pretrained" else {})
+            architecture_of(FLAGS.pretrained, config.model) if kind != "pretrained" else {}
+        )
     config.model.update(pooling=FLAGS.pooling, new_heads=True)  # some BERTs lack a pooler
     config.eval.report = False
-    config.train.update(epochs=max(FLAGS.seen / count, 2.0), batch_size=32,
-                        learning_rate=FLAGS.learning_rate, seed=seed, precision=FLAGS.precision,
-                        jit=FLAGS.precision == "float32")
+    config.train.update(
+        epochs=max(FLAGS.seen / count, 2.0),
+        batch_size=32,
+        learning_rate=FLAGS.learning_rate,
+        seed=seed,
+        precision=FLAGS.precision,
+        jit=FLAGS.precision == "float32",
+    )
     output = io.StringIO()
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
         results = finetune(config, folder, FLAGS.pretrained if kind == "pretrained" else None)
@@ -145,8 +180,11 @@ def architecture_of(folder, known):
     """Returns the fields, among the known ones, that reproduce the architecture."""
     with open(os.path.join(folder, "config.json")) as file:
         fields = json.load(file)["config"]["model"]
-    return {name: value for name, value in fields.items()
-            if name in known and name != "dropout" and value is not None}
+    return {
+        name: value
+        for name, value in fields.items()
+        if name in known and name != "dropout" and value is not None
+    }
 
 
 if __name__ == "__main__":

@@ -46,9 +46,13 @@ flags.DEFINE_list("modes", None, "Try only these modes: '', packed, xla, ahead, 
 flags.DEFINE_string("environments", ".bench-env", "Folder of the environments of `make bench-env`.")
 flags.DEFINE_integer("turns", 14, "Number of parts of the epoch.")
 flags.DEFINE_float("seconds", 8.0, "Approximate seconds for trying a mode.")
-flags.DEFINE_bool("check", False, f"Exit with 1 if the speedup over the fastest baseline is below "
-                  f"{TARGET:g}, keras-attn is less accurate, a library is missing, or the epoch is "
-                  "incomplete.")
+flags.DEFINE_bool(
+    "check",
+    False,
+    f"Exit with 1 if the speedup over the fastest baseline is below "
+    f"{TARGET:g}, keras-attn is less accurate, a library is missing, or the epoch is "
+    "incomplete.",
+)
 
 
 def main(_):
@@ -59,17 +63,22 @@ def main(_):
         modes = {name: mode for name, mode in modes.items() if mode is not None}
         with running([start(name, mode, data) for name, mode in modes.items()]) as contenders:
             outcome, parts = train(contenders, steps)
-    print(f"\n{'':40}{'epoch':>10}{'examples/s':>24}{'tokens/example':>16}{'tokenization':>14}"
-          f"{'accuracy':>10}   speedup of keras-attn")
+    print(
+        f"\n{'':40}{'epoch':>10}{'examples/s':>24}{'tokens/example':>16}{'tokenization':>14}"
+        f"{'accuracy':>10}   speedup of keras-attn"
+    )
     totals = {name: sum(count * seconds for count, seconds in part) for name, part in parts.items()}
     ratios = {}
     for name, part in parts.items():
         found = outcome[name]
         took = "in training" if found["tokenizing"] is None else f"{found['tokenizing']:.1f} s"
         speeds = [BATCH / seconds for _, seconds in part]
-        print(f"{name + ' ' + modes[name]:40}{totals[name]:>8.0f} s{median_range(speeds):>24}"
-              f"{found['tokens']:>16.1f}{took:>14}"
-              f"{found['accuracy']:>10.3f}", end="")
+        print(
+            f"{name + ' ' + modes[name]:40}{totals[name]:>8.0f} s{median_range(speeds):>24}"
+            f"{found['tokens']:>16.1f}{took:>14}"
+            f"{found['accuracy']:>10.3f}",
+            end="",
+        )
         if OURS in totals and name != OURS:
             ratios[name] = totals[name] / totals[OURS]
             print(f"   {ratios[name]:.2f}", end="")
@@ -80,8 +89,9 @@ def main(_):
         missed += left_out(FLAGS, libraries=LIBRARIES)
         missed += ["--rows limits the epoch"] if FLAGS.rows else []
     if least < TARGET:
-        missed.append(f"{least:.2f} times the fastest baseline" if least
-                      else "no baseline was measured")
+        missed.append(
+            f"{least:.2f} times the fastest baseline" if least else "no baseline was measured"
+        )
     for name in ratios:
         less = outcome[name]["accuracy"] - outcome[OURS]["accuracy"]
         if less > SAME:
@@ -102,8 +112,7 @@ def write_rows(path):
         rows[split] = (table.texts, task.label_set().encode(table.labels).tolist())
     with open(path, "w") as file:
         json.dump(rows, file)
-    print(f"{count:,} training and {len(rows['validation'][0]):,} validation examples",
-          flush=True)
+    print(f"{count:,} training and {len(rows['validation'][0]):,} validation examples", flush=True)
     return count
 
 
@@ -134,11 +143,15 @@ def best_mode(name, data):
 
 def start(name, mode, data):
     folder, module, _ = LIBRARIES[name]
-    switches = {switch: switch in mode.split("+")
-                for switch in ("xla", "packed", "grouped", "ahead")}
-    return Contender(name, python_of(name, FLAGS.environments, folder),
-                     f"benchmarks.contenders.finetuning.{module}",
-                     {"data": data, "vocabulary": os.path.abspath(FLAGS.vocabulary), **switches})
+    switches = {
+        switch: switch in mode.split("+") for switch in ("xla", "packed", "grouped", "ahead")
+    }
+    return Contender(
+        name,
+        python_of(name, FLAGS.environments, folder),
+        f"benchmarks.contenders.finetuning.{module}",
+        {"data": data, "vocabulary": os.path.abspath(FLAGS.vocabulary), **switches},
+    )
 
 
 if __name__ == "__main__":

@@ -34,8 +34,9 @@ SETS = {
 FLAGS = flags.FLAGS
 flags.DEFINE_string("data", None, "Folder with glue/ and sentences/.", required=True)
 flags.DEFINE_string("output", None, "Folder of the results.", required=True)
-flags.DEFINE_string("models", None, "NAME=WORKDIR;NAME=size:SIZE;…: pretrained or random weights.",
-                    required=True)
+flags.DEFINE_string(
+    "models", None, "NAME=WORKDIR;NAME=size:SIZE;…: pretrained or random weights.", required=True
+)
 flags.DEFINE_list("sets", list(SETS), "Data sets.")
 flags.DEFINE_list("rows", ["200", "1000", "5000", "all"], "Numbers of training examples.")
 flags.DEFINE_integer("seeds", 2, "Runs per setting.", lower_bound=1)
@@ -46,8 +47,10 @@ flags.DEFINE_enum("precision", "float32", ["float32", "mixed_bfloat16"], "Precis
 
 def main():
     print("accuracy in %: default, best of the sweep, and the factors of rate and epochs there\n")
-    print("| model | set | examples | bag of bigrams | default | best of sweep | rate | epochs | "
-          "default − best |\n|---|---|---|---|---|---|---|---|---|")
+    print(
+        "| model | set | examples | bag of bigrams | default | best of sweep | rate | epochs | "
+        "default − best |\n|---|---|---|---|---|---|---|---|---|"
+    )
     models = [pair.split("=", 1) for pair in FLAGS.models.split(";")]
     for (model, source), name, rows in itertools.product(models, FLAGS.sets, FLAGS.rows):
         cell(model, source, name, rows)
@@ -55,6 +58,7 @@ def main():
 
 def cell(model, source, name, rows):
     """Prints the row of a cell, if the data set has that many training examples."""
+
     def mean(rate, epochs):
         runs = [run(model, source, name, rows, seed, rate, epochs) for seed in range(FLAGS.seeds)]
         return sum(found["accuracy"] for found in runs) / len(runs), runs[0]
@@ -65,18 +69,23 @@ def cell(model, source, name, rows):
     settings = [tuple(map(float, pair)) for pair in itertools.product(FLAGS.rates, FLAGS.epochs)]
     sweep = {setting: mean(*setting)[0] for setting in settings}
     best = max(sweep, key=sweep.get)
-    print(f"| {model} | {name} | {first['count']:,} | {100 * first['bag_of_bigrams']:.1f} | "
-          f"{100 * default:.1f} | {100 * sweep[best]:.1f} | {best[0]:g} | {best[1]:g} | "
-          f"{100 * (default - sweep[best]):+.1f} |", flush=True)
+    print(
+        f"| {model} | {name} | {first['count']:,} | {100 * first['bag_of_bigrams']:.1f} | "
+        f"{100 * default:.1f} | {100 * sweep[best]:.1f} | {best[0]:g} | {best[1]:g} | "
+        f"{100 * (default - sweep[best]):+.1f} |",
+        flush=True,
+    )
 
 
 def run(model, source, name, rows, seed, rate, epochs):
     """Returns the results of one run; `count` is None if the data set has fewer examples."""
     folder = os.path.join(FLAGS.output, model, name, rows, f"rate-{rate:g}-epochs-{epochs:g}")
     settings = {"source": source, "precision": FLAGS.precision}
-    return cached(os.path.join(folder, f"seed-{seed}", "result.json"), settings,
-                lambda: finetune_once(f"{folder}/seed-{seed}/run", source, name, rows, seed, rate,
-                                  epochs))
+    return cached(
+        os.path.join(folder, f"seed-{seed}", "result.json"),
+        settings,
+        lambda: finetune_once(f"{folder}/seed-{seed}/run", source, name, rows, seed, rate, epochs),
+    )
 
 
 def finetune_once(workdir, source, name, rows, seed, rate, epochs):
@@ -96,14 +105,20 @@ def finetune_once(workdir, source, name, rows, seed, rate, epochs):
         results = finetune(config, workdir, pretrained)
     train = read_json(f"{workdir}/config.json")["config"]["train"]
     shutil.rmtree(workdir)  # thousands of runs would fill a disk
-    return {"count": count, "accuracy": results["micro"]["f1"], "seconds": results["seconds"],
-            "bag_of_bigrams": results["to_beat"]["bag_of_bigrams"],
-            "learning_rate": train["learning_rate"], "epochs": train["epochs"]}
+    return {
+        "count": count,
+        "accuracy": results["micro"]["f1"],
+        "seconds": results["seconds"],
+        "bag_of_bigrams": results["to_beat"]["bag_of_bigrams"],
+        "learning_rate": train["learning_rate"],
+        "epochs": train["epochs"],
+    }
 
 
 def default_result(name, rows, seed, source):
-    model = next(pair.split("=", 1)[0] for pair in FLAGS.models.split(";")
-                 if pair.split("=", 1)[1] == source)
+    model = next(
+        pair.split("=", 1)[0] for pair in FLAGS.models.split(";") if pair.split("=", 1)[1] == source
+    )
     return run(model, source, name, rows, seed, 1.0, 1.0)
 
 
@@ -112,8 +127,10 @@ def config_of(name, rows, seed, source):
     from keras_attn.defaults import finetuning_defaults
 
     config = finetuning_defaults()
-    data = {key: value if key == "task" else os.path.join(FLAGS.data, value)
-            for key, value in SETS[name].items()}
+    data = {
+        key: value if key == "task" else os.path.join(FLAGS.data, value)
+        for key, value in SETS[name].items()
+    }
     if "task" not in data:
         data.update(format="label_text", encoding="latin-1")
     config.data.update(data)

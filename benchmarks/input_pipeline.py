@@ -56,9 +56,13 @@ flags.DEFINE_list("libraries", list(LIBRARIES), "Libraries to measure.")
 flags.DEFINE_string("environments", ".bench-env", "Folder of the environments of `make bench-env`.")
 flags.DEFINE_integer("turns", 7, "Number of measurements of each contender.")
 flags.DEFINE_float("seconds", 3.0, "Approximate seconds per measurement.")
-flags.DEFINE_bool("check", False, f"Exit with 1 if keras-attn makes fewer than {TARGETS['ids']} "
-                  f"times the examples/s of create_pretraining_data from ids or {TARGETS['text']} "
-                  "times from text, or a library is left out.")
+flags.DEFINE_bool(
+    "check",
+    False,
+    f"Exit with 1 if keras-attn makes fewer than {TARGETS['ids']} "
+    f"times the examples/s of create_pretraining_data from ids or {TARGETS['text']} "
+    "times from text, or a library is left out.",
+)
 
 
 def main(_):
@@ -67,8 +71,11 @@ def main(_):
         write_text(texts["all"], texts["slice"])
         modes = {name: best_mode(name, texts, folder) for name in FLAGS.libraries}
         modes = {name: mode for name, mode in modes.items() if mode is not None}
-        contenders = [start(name, mode, what, texts, folder)
-                      for what in TARGETS for name, mode in modes.items()]
+        contenders = [
+            start(name, mode, what, texts, folder)
+            for what in TARGETS
+            for name, mode in modes.items()
+        ]
         with running(contenders):
             counts = counts_of(contenders, FLAGS.seconds)
             found = reports_in_turn(contenders, FLAGS.turns, counts)
@@ -84,7 +91,7 @@ def write_text(path, beginning):
     if FLAGS.files:
         from keras_attn.data.sources.files import find_files
 
-        source = find_files(source)[:FLAGS.files]
+        source = find_files(source)[: FLAGS.files]
     plan, size, documents = plan_source(source), 0, 0
     with open(path, "w") as file, open(beginning, "w") as first:
         for task in range(len(plan["tasks"])):
@@ -96,8 +103,11 @@ def write_text(path, beginning):
                 first.write(text if size < FLAGS.peer_megabytes * 1e6 else "")
                 size += len(text.encode())
                 documents += 1
-    print(f"{documents:,} documents, {size / 1e6:.1f} MB; for slow baselines "
-          f"{os.path.getsize(beginning) / 1e6:.1f} MB; {available_cores()} cores", flush=True)
+    print(
+        f"{documents:,} documents, {size / 1e6:.1f} MB; for slow baselines "
+        f"{os.path.getsize(beginning) / 1e6:.1f} MB; {available_cores()} cores",
+        flush=True,
+    )
 
 
 def best_mode(name, texts, folder):
@@ -116,12 +126,19 @@ def start(name, mode, what, texts, folder):
     os.makedirs(folder, exist_ok=True)
     slow = name != OURS and (what == "text" or name == GARDEN)
     return Contender(
-        f"{what} {name}", python_of(name, FLAGS.environments, directory),
+        f"{what} {name}",
+        python_of(name, FLAGS.environments, directory),
         f"benchmarks.contenders.input_pipeline.{module}",
-        {"what": what, "folder": folder, "text": texts["slice" if slow else "all"],
-         "vocabulary": os.path.abspath(FLAGS.vocabulary), "processes": available_cores(),
-         **{option: FLAGS[option].value for option in ("length", "predictions", "rows")},
-         **{switch: switch in mode.split("+") for switch in ("workers", "whole")}})
+        {
+            "what": what,
+            "folder": folder,
+            "text": texts["slice" if slow else "all"],
+            "vocabulary": os.path.abspath(FLAGS.vocabulary),
+            "processes": available_cores(),
+            **{option: FLAGS[option].value for option in ("length", "predictions", "rows")},
+            **{switch: switch in mode.split("+") for switch in ("workers", "whole")},
+        },
+    )
 
 
 def report(found, modes):
@@ -134,8 +151,10 @@ def report(found, modes):
         what, library = name.split(" ", 1)
         title = f"{TITLES[what]}, {library} {modes[library]}"
         ratio = [own / theirs for own, theirs in zip(values, base or values, strict=True)]
-        print(f"{title:52}{median_range(values, 0):>26}"
-              + (f"   {median_range(ratio)}" if base else ""))
+        print(
+            f"{title:52}{median_range(values, 0):>26}"
+            + (f"   {median_range(ratio)}" if base else "")
+        )
         if base and library == OURS and statistics.median(ratio) < TARGETS[what]:
             missed.append(f"{title}: {statistics.median(ratio):.1f} times create_pretraining_data")
     return missed

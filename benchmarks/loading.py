@@ -29,23 +29,29 @@ print(json.dumps([seconds, read_memory("VmHWM") - before]))
 _OPERATIONS = {
     "keras-attn, load": (
         "import tensorflow, safetensors, h5py\nfrom keras_attn.convert import read_ready",
-        "read_ready(folder, lowercase=True).make_model()"),
+        "read_ready(folder, lowercase=True).make_model()",
+    ),
     "transformers, from_pretrained": (
         "import torch\nfrom transformers import BertForPreTraining",
-        "BertForPreTraining.from_pretrained(folder)"),
+        "BertForPreTraining.from_pretrained(folder)",
+    ),
     "keras-attn, load and a first input": (
         "import numpy, tensorflow, safetensors, h5py\nfrom keras_attn.convert import read_ready",
-        "read_ready(folder, lowercase=True).make_model()({'token_ids': numpy.arange(128)[None]})"),
+        "read_ready(folder, lowercase=True).make_model()({'token_ids': numpy.arange(128)[None]})",
+    ),
     "transformers, load and a first input": (
         "import torch\nfrom transformers import BertForPreTraining",
-        "BertForPreTraining.from_pretrained(folder)(torch.arange(128)[None])"),
+        "BertForPreTraining.from_pretrained(folder)(torch.arange(128)[None])",
+    ),
     "keras-attn, convert to a workdir": (
         "import tensorflow, safetensors, h5py\nfrom keras_attn import convert\n"
         "from keras_attn.families.bert import tasks, workdirs, huggingface",
-        "convert(folder, target, lowercase=True)"),
+        "convert(folder, target, lowercase=True)",
+    ),
     "transformers, from_ and save_pretrained": (
         "import torch\nfrom transformers import BertForPreTraining",
-        "BertForPreTraining.from_pretrained(folder).save_pretrained(target)"),
+        "BertForPreTraining.from_pretrained(folder).save_pretrained(target)",
+    ),
 }
 
 
@@ -61,15 +67,21 @@ def main():
         for _ in range(repeats.value):
             for name, (imports, work) in _OPERATIONS.items():
                 ours = name.startswith("keras-attn")
-                found[name].append(_run(sys.executable if ours else peer.value, imports, work,
-                                        folder.value))
-        size = sum(os.path.getsize(os.path.join(folder.value, name))
-                   for name in os.listdir(folder.value) if name.endswith(".safetensors"))
+                found[name].append(
+                    _run(sys.executable if ours else peer.value, imports, work, folder.value)
+                )
+        size = sum(
+            os.path.getsize(os.path.join(folder.value, name))
+            for name in os.listdir(folder.value)
+            if name.endswith(".safetensors")
+        )
         print(f"{size / 1e6:.0f} MB of weights; medians of {repeats.value}")
         for name, rows in found.items():
             seconds, memory = zip(*rows, strict=True)
-            print(f"{name:42}{statistics.median(seconds):7.2f} s ({min(seconds):.2f} to "
-                  f"{max(seconds):.2f}){statistics.median(memory) / size:7.2f} x the weights")
+            print(
+                f"{name:42}{statistics.median(seconds):7.2f} s ({min(seconds):.2f} to "
+                f"{max(seconds):.2f}){statistics.median(memory) / size:7.2f} x the weights"
+            )
 
     app.run(measure)
 
@@ -79,8 +91,11 @@ def _run(python, imports, work, folder):
         shutil.rmtree(target)
         done = subprocess.run(
             [python, "-c", _MEASURE.format(imports=imports, work=work), folder, target],
-            capture_output=True, text=True, check=False,
-            env={**os.environ, "KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"})
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"},
+        )
         os.makedirs(target, exist_ok=True)
     if done.returncode:
         raise RuntimeError(done.stderr[-2000:])

@@ -17,13 +17,35 @@ from absl import app, flags
 
 from benchmarks.turns import Contender, python_of, running
 
-BASE = {"xla": False, "bf16": False, "remat": False, "blocks": True, "dropout": 0.0,
-        "accumulate": 1, "masked": 0}
+BASE = {
+    "xla": False,
+    "bf16": False,
+    "remat": False,
+    "blocks": True,
+    "dropout": 0.0,
+    "accumulate": 1,
+    "masked": 0,
+}
 MODELS = {
-    "gpt2_small": {"family": "gpt2", "layers": 12, "hidden_dim": 768, "heads": 12, "rows": 8,
-                   "length": 1024, "vocabulary": 50257},
-    "bert_base": {"family": "bert", "layers": 12, "hidden_dim": 768, "heads": 12, "rows": 32,
-                  "length": 512, "vocabulary": 30522, "masked": 77},
+    "gpt2_small": {
+        "family": "gpt2",
+        "layers": 12,
+        "hidden_dim": 768,
+        "heads": 12,
+        "rows": 8,
+        "length": 1024,
+        "vocabulary": 50257,
+    },
+    "bert_base": {
+        "family": "bert",
+        "layers": 12,
+        "hidden_dim": 768,
+        "heads": 12,
+        "rows": 32,
+        "length": 512,
+        "vocabulary": 30522,
+        "masked": 77,
+    },
 }
 VARIANTS = {  # name: library, options
     "all logits": ("keras-attn", {"blocks": False}),
@@ -32,8 +54,10 @@ VARIANTS = {  # name: library, options
     "transformers": ("transformers", {}),
     "transformers, checkpointing": ("transformers", {"remat": True}),
 }
-MODULES = {"keras-attn": (None, "benchmarks.contenders.memory.ours"),
-           "transformers": ("transformers", "benchmarks.contenders.memory.hugging_face")}
+MODULES = {
+    "keras-attn": (None, "benchmarks.contenders.memory.ours"),
+    "transformers": ("transformers", "benchmarks.contenders.memory.hugging_face"),
+}
 
 MEDIUM = {"layers": 4, "hidden_dim": 256, "heads": 4, "vocabulary": 8000}
 WIDE = {"layers": 8, "hidden_dim": 512, "heads": 8, "vocabulary": 32000, "length": 128}
@@ -64,8 +88,12 @@ CALIBRATION = [
         ("transformer", 16, 256, {"layers": 2}),
     )
 ]
-KINDS = {"bert": "pretraining", "gpt2": "language_modeling", "xlnet": "permutation_modeling",
-         "transformer": "translation"}
+KINDS = {
+    "bert": "pretraining",
+    "gpt2": "language_modeling",
+    "xlnet": "permutation_modeling",
+    "transformer": "translation",
+}
 
 flags.DEFINE_list("models", list(MODELS), "Models: gpt2_small, bert_base.")
 flags.DEFINE_list("ways", list(VARIANTS), "Variants, the rows of the table.")
@@ -99,8 +127,10 @@ def measure(library, options, turns):
         return None
     with running([Contender(library, python, module, options)]) as (contender,):
         reports = [contender.measure(1) for _ in range(turns)]
-    return (max(report["peak"] for report in reports),
-            statistics.median(report["seconds"] for report in reports))
+    return (
+        max(report["peak"] for report in reports),
+        statistics.median(report["seconds"] for report in reports),
+    )
 
 
 def calibrate():
@@ -110,8 +140,11 @@ def calibrate():
         peak, _ = measure("keras-attn", options, 1)
         estimated = estimate(options)
         settings = ", ".join(f"{name} {value}" for name, value in own.items() if name != "family")
-        print(f"| {own['family']} | {settings} | {peak / 1e6:,.0f} | {estimated / 1e6:,.0f} | "
-              f"{estimated / peak:.2f} |", flush=True)
+        print(
+            f"| {own['family']} | {settings} | {peak / 1e6:,.0f} | {estimated / 1e6:,.0f} | "
+            f"{estimated / peak:.2f} |",
+            flush=True,
+        )
 
 
 def estimate(options):
@@ -130,13 +163,28 @@ def estimate(options):
         config.data.predicted_fraction = options["masked"] / length
     longest = {"max_length": length} if kind in ("pretraining", "language_modeling") else {}
     attention = 0.0 if kind == "translation" else options["dropout"]
-    size = step_size(TASKS[task], FAMILIES[family], {
-        "vocabulary_size": options["vocabulary"], "num_layers": options["layers"],
-        "hidden_dim": options["hidden_dim"], "num_heads": options["heads"],
-        "dropout": options["dropout"], "attention_dropout": attention, **longest}, config)
+    size = step_size(
+        TASKS[task],
+        FAMILIES[family],
+        {
+            "vocabulary_size": options["vocabulary"],
+            "num_layers": options["layers"],
+            "hidden_dim": options["hidden_dim"],
+            "num_heads": options["heads"],
+            "dropout": options["dropout"],
+            "attention_dropout": attention,
+            **longest,
+        },
+        config,
+    )
     accumulate = options["accumulate"]
-    return size.bytes(options["rows"] // accumulate, accumulate=accumulate,
-                      remat=options["remat"], half=options["bf16"], jit=options["xla"])
+    return size.bytes(
+        options["rows"] // accumulate,
+        accumulate=accumulate,
+        remat=options["remat"],
+        half=options["bf16"],
+        jit=options["xla"],
+    )
 
 
 if __name__ == "__main__":

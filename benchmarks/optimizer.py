@@ -56,8 +56,10 @@ def main():
     gradients = [tf.random.normal(v.shape) for v in variables]
     timers = [timer(optimizer, gradients, variables) for optimizer in (ours, keras_adamw)]
     times = np.median([[measure() for measure in timers] for _ in range(5)], axis=0)
-    print(f"AdamW of {model.count_params():,} weights: keras-attn {times[0]:.1f} ms, "
-          f"Keras {times[1]:.1f} ms")
+    print(
+        f"AdamW of {model.count_params():,} weights: keras-attn {times[0]:.1f} ms, "
+        f"Keras {times[1]:.1f} ms"
+    )
 
 
 if __name__ == "__main__":

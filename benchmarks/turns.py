@@ -32,13 +32,18 @@ class Contender:
     def __init__(self, name, python, module, options, backend="tensorflow"):
         self.name = name
         self._process = subprocess.Popen(
-            [python, "-m", module, json.dumps(options)], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "KERAS_BACKEND": backend})
+            [python, "-m", module, json.dumps(options)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "KERAS_BACKEND": backend},
+        )
         # Read continuously, so that the pipe never fills.
         self._stderr = []
-        threading.Thread(target=lambda: self._stderr.extend(self._process.stderr),
-                         daemon=True).start()
+        threading.Thread(
+            target=lambda: self._stderr.extend(self._process.stderr), daemon=True
+        ).start()
 
     def measure(self, count):
         """Returns the report of `count` repetitions, with the `seconds` of one.
@@ -172,8 +177,12 @@ class Library:
     def start(self, environments, mode, options):
         """Returns a `Contender` with the switches of the mode as options."""
         switches = {switch: switch in mode.split("+") for switch in SWITCHES}
-        return Contender(self.name, python_of(self.name, environments, self.folder), self.module,
-                         {**options, **switches})
+        return Contender(
+            self.name,
+            python_of(self.name, environments, self.folder),
+            self.module,
+            {**options, **switches},
+        )
 
     def best_mode(self, environments, options, wanted, seconds):
         """Returns the fastest mode; None if it is not installed or no mode works.
@@ -188,7 +197,9 @@ class Library:
             return None
         return fastest_mode(
             [mode for mode in self.modes if wanted is None or (mode or "plain") in wanted],
-            lambda mode: self.start(environments, mode, options), seconds)
+            lambda mode: self.start(environments, mode, options),
+            seconds,
+        )
 
 
 def compare_best(found, ours, others):
@@ -199,8 +210,9 @@ def compare_best(found, ours, others):
         ours: Names of our contenders, of which the fastest counts.
         others: Names of the baselines, of which the fastest counts.
     """
-    own, other = (min(names, key=lambda name: statistics.median(found[name]))
-                  for names in (ours, others))
+    own, other = (
+        min(names, key=lambda name: statistics.median(found[name])) for names in (ours, others)
+    )
     ratios = [b / a for a, b in zip(found[own], found[other], strict=True)]
     print(f"speedup of {own} over {other}: {median_range(ratios, 2)}", flush=True)
     return statistics.median(ratios)
@@ -222,17 +234,26 @@ def compare_libraries(title, libraries, ours, others, options, tokens, target, v
     Returns:
         List of descriptions of what misses the target or was not measured.
     """
-    best = {one: one.best_mode(values.environments, options, values.modes, values.seconds)
-            for one in libraries}
-    with running([one.start(values.environments, mode, options)
-                  for one, mode in best.items() if mode is not None]) as contenders:
+    best = {
+        one: one.best_mode(values.environments, options, values.modes, values.seconds)
+        for one in libraries
+    }
+    with running(
+        [
+            one.start(values.environments, mode, options)
+            for one, mode in best.items()
+            if mode is not None
+        ]
+    ) as contenders:
         found = in_turn(contenders, values.turns, values.seconds)
     print(f"\n{title}")
     for one, mode in best.items():
         if one.name in found:
             rates = [tokens / seconds for seconds in found[one.name]]
-            print(f"{one.name + ' ' + (mode or 'fp32'):32}{median_range(rates):>32} tokens/s",
-                  flush=True)
+            print(
+                f"{one.name + ' ' + (mode or 'fp32'):32}{median_range(rates):>32} tokens/s",
+                flush=True,
+            )
     missed = [f"{title}: not measured: {one.name}" for one in best if one.name not in found]
     others = [name for name in others if name in found]
     if ours in found and others:
@@ -263,11 +284,17 @@ def left_out(values, **wanted):
         values: Flag values, of list flags.
         **wanted: Strings that a flag must contain, by the name of the flag.
     """
-    return [f"--{name} leaves out {one}" for name, needed in wanted.items()
-            for one in needed if one not in values[name].value]
+    return [
+        f"--{name} leaves out {one}"
+        for name, needed in wanted.items()
+        for one in needed
+        if one not in values[name].value
+    ]
 
 
 def median_range(values, digits=1):
     """Formats the median and the range for tables."""
-    return (f"{statistics.median(values):.{digits}f} "
-            f"({min(values):.{digits}f} to {max(values):.{digits}f})")
+    return (
+        f"{statistics.median(values):.{digits}f} "
+        f"({min(values):.{digits}f} to {max(values):.{digits}f})"
+    )

@@ -26,23 +26,41 @@ KINDS = {"full, Keras": "layer", "full": "layer", "window": "window", "expanded 
 
 
 def main(_):
-    print(f"{FLAGS.heads} heads of size {FLAGS.width}; windows of {FLAGS.window} tokens on either "
-          "side, the expanded one with dilation 2 and 16 global tokens")
+    print(
+        f"{FLAGS.heads} heads of size {FLAGS.width}; windows of {FLAGS.window} tokens on either "
+        "side, the expanded one with dilation 2 and 16 global tokens"
+    )
     for length in map(int, FLAGS.lengths):
         contenders = [
-            Contender(f"{name}{', XLA' * xla}", sys.executable,
-                      "benchmarks.contenders.attention.tensorflow_libraries",
-                      {"what": what, "back": True, "length": length, "rows": 1,
-                       "ours": not name.endswith("Keras"), "heads": FLAGS.heads,
-                       "head_dim": FLAGS.width, "window": FLAGS.window, "xla": xla})
-            for name, what in KINDS.items() for xla in (False, True)
-            if not name.endswith("Keras") or length <= FLAGS.longest_of_keras]
+            Contender(
+                f"{name}{', XLA' * xla}",
+                sys.executable,
+                "benchmarks.contenders.attention.tensorflow_libraries",
+                {
+                    "what": what,
+                    "back": True,
+                    "length": length,
+                    "rows": 1,
+                    "ours": not name.endswith("Keras"),
+                    "heads": FLAGS.heads,
+                    "head_dim": FLAGS.width,
+                    "window": FLAGS.window,
+                    "xla": xla,
+                },
+            )
+            for name, what in KINDS.items()
+            for xla in (False, True)
+            if not name.endswith("Keras") or length <= FLAGS.longest_of_keras
+        ]
         with running(contenders):
             found = in_turn(contenders, FLAGS.turns, FLAGS.seconds)
             memory = {c.name: c.measure(1)["memory"] / 1e6 for c in contenders}
         for name, times in found.items():
-            print(f"{length:6} {name:22}{median_range([t * 1e3 for t in times]):>32} ms"
-                  f"{memory[name]:10.0f} MB", flush=True)
+            print(
+                f"{length:6} {name:22}{median_range([t * 1e3 for t in times]):>32} ms"
+                f"{memory[name]:10.0f} MB",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

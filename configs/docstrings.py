@@ -1,6 +1,6 @@
 r"""Predicts which package a docstring comes from: labelled data that every installation has.
 
-    python -m finetune --config=configs/docstrings.py --pretrained=runs/demo --workdir=runs/package
+python -m finetune --config=configs/docstrings.py --pretrained=runs/demo --workdir=runs/package
 """
 
 from keras_attn.defaults import finetuning_defaults

@@ -19,8 +19,9 @@ def get_config():
     config = translation_defaults()
     config.data.vocab_size = 10_000
     config.model.update(size="tiny", dropout=0.3)
-    config.train.update(learning_rate=0.005, warmup_fraction=0.12, epochs=100.0, clip_norm=0.0,
-                        weight_decay=0.0)
+    config.train.update(
+        learning_rate=0.005, warmup_fraction=0.12, epochs=100.0, clip_norm=0.0, weight_decay=0.0
+    )
     config.eval.update(every=600, beam=5, length_penalty=1.0)
     config.checkpoint.update(every=120, average=10)
     return config

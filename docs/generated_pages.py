@@ -33,9 +33,13 @@ MEMBERS = {
     "keras_attn.training.engines.contract": ("Engine", "Evaluator"),
     "keras_attn.checkpoints.trained_model": ("TrainedModel",),
 }
-EXTENSION_API = ("keras_attn.registry", "keras_attn.families.contract",
-                 "keras_attn.tasks.contract", "keras_attn.training.engines.contract",
-                 "keras_attn.checkpoints.trained_model")
+EXTENSION_API = (
+    "keras_attn.registry",
+    "keras_attn.families.contract",
+    "keras_attn.tasks.contract",
+    "keras_attn.training.engines.contract",
+    "keras_attn.checkpoints.trained_model",
+)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -48,20 +52,34 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def _api_pages() -> Iterator[tuple[str, str]]:
     for name, summary in MODULES.items():
         module = importlib.import_module(name)
-        public = [public for public in getattr(module, "__all__", ()) if not _is_module(
-            f"{name}.{public}")]
+        public = [
+            public
+            for public in getattr(module, "__all__", ())
+            if not _is_module(f"{name}.{public}")
+        ]
         lines = [f"# {name}", summary, *(f"::: {_home(module, name, one)}" for one in public)]
         yield f"api/{name.removeprefix('keras_attn.')}.md", "\n\n".join(lines)
     loaded = [name for name in MEMBERS if name not in EXTENSION_API]
-    yield "api/loaded.md", _members(
-        "Loaded models", "What `keras_attn.load` returns, by the task of the model.", loaded)
-    yield "api/extending.md", _members(
-        "Extending", "Contracts of families, tasks and engines.", EXTENSION_API)
+    yield (
+        "api/loaded.md",
+        _members(
+            "Loaded models", "What `keras_attn.load` returns, by the task of the model.", loaded
+        ),
+    )
+    yield (
+        "api/extending.md",
+        _members("Extending", "Contracts of families, tasks and engines.", EXTENSION_API),
+    )
 
 
 def _members(title, summary, modules):
-    return "\n\n".join([f"# {title}", summary, *(
-        f"::: {module}.{member}" for module in modules for member in MEMBERS[module])])
+    return "\n\n".join(
+        [
+            f"# {title}",
+            summary,
+            *(f"::: {module}.{member}" for module in modules for member in MEMBERS[module]),
+        ]
+    )
 
 
 def _is_module(name):
@@ -79,21 +97,34 @@ def _home(module, name, public):
 
 def _configuration() -> str:
     """A table of the fields of every task, of the family that its configs have by default."""
-    lines = ["# Configuration reference",
-             "Each field can be set on the command line: `--config.train.learning_rate=3e-4`. "
-             "`python -m pretrain --config=CONFIG --help` and `python -m finetune --config=CONFIG "
-             "--help` print the fields of a config. A default of *unset* means that the run "
-             "chooses the value, or does without.",
-             "Fields that are the same in all tasks are listed once, under *All tasks*."]
-    tables = {f"`{task}`, {FAMILIES[TASKS.fields(task).family].title}": declared(task)
-              for task in TASKS if TASKS.fields(task).command}
-    shared = {path: field for path, field in next(iter(tables.values())).items()
-              if all(_same(table.get(path), field) for table in tables.values())}
+    lines = [
+        "# Configuration reference",
+        "Each field can be set on the command line: `--config.train.learning_rate=3e-4`. "
+        "`python -m pretrain --config=CONFIG --help` and `python -m finetune --config=CONFIG "
+        "--help` print the fields of a config. A default of *unset* means that the run "
+        "chooses the value, or does without.",
+        "Fields that are the same in all tasks are listed once, under *All tasks*.",
+    ]
+    tables = {
+        f"`{task}`, {FAMILIES[TASKS.fields(task).family].title}": declared(task)
+        for task in TASKS
+        if TASKS.fields(task).command
+    }
+    shared = {
+        path: field
+        for path, field in next(iter(tables.values())).items()
+        if all(_same(table.get(path), field) for table in tables.values())
+    }
     for title, table in {"All tasks": shared, **tables}.items():
-        rows = [f"| `{path}` | {_default(field)} | {_escaped(field.help)} |"
-                for path, field in sorted(table.items()) if table is shared or path not in shared]
-        lines += [f"## {title}", "\n".join(["| field | default | meaning |", "|---|---|---|",
-                                            *rows])]
+        rows = [
+            f"| `{path}` | {_default(field)} | {_escaped(field.help)} |"
+            for path, field in sorted(table.items())
+            if table is shared or path not in shared
+        ]
+        lines += [
+            f"## {title}",
+            "\n".join(["| field | default | meaning |", "|---|---|---|", *rows]),
+        ]
     return "\n\n".join(lines)
 
 

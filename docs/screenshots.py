@@ -24,10 +24,20 @@ def screenshot(page: str, image: pathlib.Path, width: int = 1100, height: int = 
     image.parent.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as profile:
         subprocess.run(
-            ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-             f"--user-data-dir={profile}", f"--window-size={width},{height}",
-             f"--screenshot={image}", pathlib.Path(page).resolve().as_uri()],
-            check=True, timeout=60)
+            [
+                "chromium",
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--hide-scrollbars",
+                f"--user-data-dir={profile}",
+                f"--window-size={width},{height}",
+                f"--screenshot={image}",
+                pathlib.Path(page).resolve().as_uri(),
+            ],
+            check=True,
+            timeout=60,
+        )
 
 
 if __name__ == "__main__":

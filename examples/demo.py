@@ -21,8 +21,12 @@ from keras_attn.cli.command_line import run_command
 from keras_attn.cli.config_files import find_config, load_config
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("workdir", None, "Folder of all results; default: a folder in runs/, named "
-                    "after a hash of the data and the config.")
+flags.DEFINE_string(
+    "workdir",
+    None,
+    "Folder of all results; default: a folder in runs/, named "
+    "after a hash of the data and the config.",
+)
 flags.DEFINE_float("minutes", 4.0, "Minutes of pretraining.")
 flags.DEFINE_integer("labels", 200, "Number of labelled examples for finetuning.")
 flags.DEFINE_integer("seeds", 5, "Number of classifiers of each kind.", lower_bound=2)
@@ -38,8 +42,10 @@ def main():
     FLAGS.workdir = FLAGS.workdir or f"runs/docstrings-{name}"
     print(f"1. pretraining bert_tiny for {FLAGS.minutes:g} minutes\n")
     pretrained = pretrain()
-    print(f"\n2. finetuning {FLAGS.seeds} classifiers of each kind "
-          f"on {FLAGS.labels} labelled examples\n")
+    print(
+        f"\n2. finetuning {FLAGS.seeds} classifiers of each kind "
+        f"on {FLAGS.labels} labelled examples\n"
+    )
     scores = {
         "BERT, pretrained": classify("pretrained", pretrained_folder()),
         "BERT, from scratch": classify("scratch", None),
@@ -110,8 +116,12 @@ def bag_of_bigrams():
 
     texts, labels = (np.array(column) for column in labelled_docstrings("train"))
     draws = (rows_drawn(len(texts), FLAGS.labels, seed) for seed in range(FLAGS.seeds))
-    return [bag_of_bigrams_accuracy(list(texts[rows]), list(labels[rows]),
-                                    *labelled_docstrings("validation")) for rows in draws]
+    return [
+        bag_of_bigrams_accuracy(
+            list(texts[rows]), list(labels[rows]), *labelled_docstrings("validation")
+        )
+        for rows in draws
+    ]
 
 
 def report(pretrained, baseline, scores, seconds):

@@ -21,8 +21,9 @@ flags.DEFINE_string("target", None, "Their translations, one per line.", require
 flags.DEFINE_string("workdir", "runs/translate", "Folder of all results.")
 flags.DEFINE_float("minutes", 10.0, "Minutes of training.")
 flags.DEFINE_integer("vocab_size", 4000, "Vocabulary size; lower it for a few thousand sentences.")
-flags.DEFINE_multi_string("text", ["A man in a red shirt is standing on a ladder."],
-                          "Text to translate; may be repeated.")
+flags.DEFINE_multi_string(
+    "text", ["A man in a red shirt is standing on a ladder."], "Text to translate; may be repeated."
+)
 
 
 def main():
@@ -46,12 +47,15 @@ def split_pairs():
 
     texts = read_parallel(FLAGS.source, FLAGS.target)
     if len(texts) < 10:
-        raise UserError("At least 10 sentence pairs are required. "
-                        f"Received: {len(texts)} in {FLAGS.source}")
+        raise UserError(
+            f"At least 10 sentence pairs are required. Received: {len(texts)} in {FLAGS.source}"
+        )
     first = len(texts) - min(500, len(texts) // 10)
     os.makedirs(FLAGS.workdir, exist_ok=True)
-    paths = {split: {side: f"{FLAGS.workdir}/{split}.{side}" for side in ("source", "target")}
-             for split in ("train", "validation")}
+    paths = {
+        split: {side: f"{FLAGS.workdir}/{split}.{side}" for side in ("source", "target")}
+        for split in ("train", "validation")
+    }
     for side, lines in (("source", texts.sources), ("target", texts.targets)):
         for split, own in (("train", lines[:first]), ("validation", lines[first:])):
             write_once(paths[split][side], "".join(f"{line}\n" for line in own))
@@ -64,8 +68,10 @@ def write_once(path, text):
         with open(path, encoding="utf-8", newline="\n") as file:
             if file.read() == text:
                 return
-        raise UserError(f"{path} holds other sentences. Choose another --workdir. "
-                        f"Received: --workdir={FLAGS.workdir}")
+        raise UserError(
+            f"{path} holds other sentences. Choose another --workdir. "
+            f"Received: --workdir={FLAGS.workdir}"
+        )
     with open(path, "w", encoding="utf-8", newline="\n") as file:
         file.write(text)
 

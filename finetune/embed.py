@@ -18,20 +18,34 @@ from keras_attn.errors import UserError
 def define_flags():
     flags.DEFINE_string("workdir", None, "A workdir, or a checkpoint of another library.")
     flags.DEFINE_multi_string("text", None, "Text to embed.")
-    flags.DEFINE_string("input", None, "TSV, CSV, JSONL, Parquet or text file, a glob, or - for "
-                        "standard input.")
+    flags.DEFINE_string(
+        "input", None, "TSV, CSV, JSONL, Parquet or text file, a glob, or - for standard input."
+    )
     flags.DEFINE_string("output", "-", "Output file (.npy, .jsonl), or - for the terminal.")
     flags.DEFINE_string("text_column", "text", "Text column.")
-    flags.DEFINE_enum("format", None, ["tsv", "quoted_tsv", "csv", "jsonl", "parquet", "lines"],
-                      "File format; if unset, detected from the file name.")
+    flags.DEFINE_enum(
+        "format",
+        None,
+        ["tsv", "quoted_tsv", "csv", "jsonl", "parquet", "lines"],
+        "File format; if unset, detected from the file name.",
+    )
     flags.DEFINE_string("encoding", "utf-8", "Character encoding of the file.")
-    flags.DEFINE_enum("on_bad_text", "error", ["error", "skip"],
-                      "How to handle rows that cannot be read; skip skips and counts them.")
+    flags.DEFINE_enum(
+        "on_bad_text",
+        "error",
+        ["error", "skip"],
+        "How to handle rows that cannot be read; skip skips and counts them.",
+    )
     define_max_line()
-    flags.DEFINE_enum("pooling", "mean", ["mean", "cls"],
-                      "Pooling: mean over all tokens, or cls (the first token).")
-    flags.DEFINE_bool("lowercase", None, "Whether to lower-case text, if the checkpoint does "
-                      "not specify it.")
+    flags.DEFINE_enum(
+        "pooling",
+        "mean",
+        ["mean", "cls"],
+        "Pooling: mean over all tokens, or cls (the first token).",
+    )
+    flags.DEFINE_bool(
+        "lowercase", None, "Whether to lower-case text, if the checkpoint does not specify it."
+    )
     flags.DEFINE_integer("batch_size", 64, "Batch size, in texts.", lower_bound=1)
 
 
@@ -40,13 +54,22 @@ def main():
 
     values = flags.FLAGS
     if bool(values.input) == bool(values.text):
-        raise UserError("Give either --text or --input. "
-                        f"Received: {'both' if values.text else 'neither'}")
-    options = {"output": values.output, "pooling": values.pooling, "lowercase": values.lowercase,
-               "batch_size": values.batch_size}
+        raise UserError(
+            f"Give either --text or --input. Received: {'both' if values.text else 'neither'}"
+        )
+    options = {
+        "output": values.output,
+        "pooling": values.pooling,
+        "lowercase": values.lowercase,
+        "batch_size": values.batch_size,
+    }
     if values.input:
-        reading = {"format": values.format, "encoding": values.encoding,
-                   "on_bad_text": values.on_bad_text, "max_line": values.max_line}
+        reading = {
+            "format": values.format,
+            "encoding": values.encoding,
+            "on_bad_text": values.on_bad_text,
+            "max_line": values.max_line,
+        }
         embed_file(values.workdir, values.input, values.text_column, **options, **reading)
     else:
         embed_texts(values.workdir, values.text, **options)

@@ -20,12 +20,20 @@ from keras_attn.cli.task_options import define_task_flags, given_options, input_
 
 def define_flags():
     flags.DEFINE_string("workdir", None, "Working directory of a finetuning run.", required=True)
-    flags.DEFINE_string("data", None, "Labeled data: a TSV, CSV, JSONL or Parquet file, a glob, "
-                        "tfds:NAME[:SPLIT] (by default the validation split), or - for standard "
-                        "input, with --format.")
+    flags.DEFINE_string(
+        "data",
+        None,
+        "Labeled data: a TSV, CSV, JSONL or Parquet file, a glob, "
+        "tfds:NAME[:SPLIT] (by default the validation split), or - for standard "
+        "input, with --format.",
+    )
     define_task_flags("evaluate")
-    flags.DEFINE_string("output", None, "Output file of the metrics (.json), or - for JSON on the "
-                        "terminal; if unset, a summary is printed.")
+    flags.DEFINE_string(
+        "output",
+        None,
+        "Output file of the metrics (.json), or - for JSON on the "
+        "terminal; if unset, a summary is printed.",
+    )
     define_reading_flags(["tsv", "csv", "jsonl", "parquet", "label_text", "quoted_tsv"])
 
 
@@ -62,8 +70,11 @@ def _metric_lines(found):
             if isinstance(value, (str, int, float)):
                 kind = {int: ",", float: ".4f"}.get(type(value), "")
                 low, high = found.get(f"{name}_range", (None, None))
-                interval = "" if low is None else (
-                    f" (95 % confidence interval over examples: {low:.4f} to {high:.4f})")
+                interval = (
+                    ""
+                    if low is None
+                    else (f" (95 % confidence interval over examples: {low:.4f} to {high:.4f})")
+                )
                 yield f"{name:20} {value:{kind}}{interval}"
 
 
@@ -83,13 +94,19 @@ def _evaluate(values):
     if data is None:
         held = f", a model for {task.name}" if task else ""
         given = "".join(f", {name}={value}" for name, value in options.items())
-        raise UserError(f"--{data_flag} is required. "
-                        f"Received: workdir={values.workdir}{held}{given}")
+        raise UserError(
+            f"--{data_flag} is required. Received: workdir={values.workdir}{held}{given}"
+        )
     if task:
         check_options(task.name, "evaluate", options)  # before the model is loaded
-    reading = {"format": values.format, "text": values.text_column,
-               "text_pair": values.text_pair_column, "on_bad_text": values.on_bad_text,
-               "encoding": values.encoding, "max_line": values.max_line}
+    reading = {
+        "format": values.format,
+        "text": values.text_column,
+        "text_pair": values.text_pair_column,
+        "on_bad_text": values.on_bad_text,
+        "encoding": values.encoding,
+        "max_line": values.max_line,
+    }
     precision = options.pop("precision", None)
     return measure(values.workdir, data, values.batch_size, reading, precision, options)
 

@@ -16,8 +16,12 @@ from keras_attn.cli.task_options import define_task_flags, given_options
 
 def define_flags():
     flags.DEFINE_string("workdir", None, "Working directory of a finetuning run.", required=True)
-    flags.DEFINE_string("output", None, "Folder to create; for TensorFlow Serving MODEL/VERSION "
-                        "with a number as version.", required=True)
+    flags.DEFINE_string(
+        "output",
+        None,
+        "Folder to create; for TensorFlow Serving MODEL/VERSION with a number as version.",
+        required=True,
+    )
     define_task_flags("export")
 
 
@@ -26,8 +30,10 @@ def main():
 
     values = flags.FLAGS
     export(values.workdir, values.output, **given_options("export", values))
-    print(f"saved in {values.output}; to load it, import tensorflow_text, then call "
-          "tf.saved_model.load")
+    print(
+        f"saved in {values.output}; to load it, import tensorflow_text, then call "
+        "tf.saved_model.load"
+    )
 
 
 def command():

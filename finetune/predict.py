@@ -33,16 +33,27 @@ from keras_attn.errors import UserError
 def define_flags():
     flags.DEFINE_string("workdir", None, "Working directory of a finetuning run.")
     flags.DEFINE_multi_string("text", None, "Text to classify, or a question.")
-    flags.DEFINE_multi_string("text_pair", None, "Second text of a pair, or the passage of a "
-                              "question.")
-    flags.DEFINE_string("input", None, "TSV, CSV, JSONL, Parquet or text file, SQuAD JSON, a "
-                        "glob, or - for standard input, with --format.")
-    flags.DEFINE_string("output", "-", "Output file (.tsv, .csv, .jsonl; question answering: "
-                        ".json, .jsonl), or - for the terminal.")
-    flags.DEFINE_string("attention", None, "HTML file to write: attention weights of each layer "
-                        "and head for one --text.")
-    define_reading_flags(
-        ["tsv", "quoted_tsv", "csv", "jsonl", "parquet", "lines", "label_text"])
+    flags.DEFINE_multi_string(
+        "text_pair", None, "Second text of a pair, or the passage of a question."
+    )
+    flags.DEFINE_string(
+        "input",
+        None,
+        "TSV, CSV, JSONL, Parquet or text file, SQuAD JSON, a "
+        "glob, or - for standard input, with --format.",
+    )
+    flags.DEFINE_string(
+        "output",
+        "-",
+        "Output file (.tsv, .csv, .jsonl; question answering: "
+        ".json, .jsonl), or - for the terminal.",
+    )
+    flags.DEFINE_string(
+        "attention",
+        None,
+        "HTML file to write: attention weights of each layer and head for one --text.",
+    )
+    define_reading_flags(["tsv", "quoted_tsv", "csv", "jsonl", "parquet", "lines", "label_text"])
     define_task_flags("predict")
 
 
@@ -56,10 +67,19 @@ def main():
     if values.attention:
         return show_attention(values)
     if values.input:
-        predict_file(values.workdir, values.input, values.output, values.batch_size,
-                     format=values.format, text=values.text_column,
-                     text_pair=values.text_pair_column, on_bad_text=values.on_bad_text,
-                     encoding=values.encoding, max_line=values.max_line, **options)
+        predict_file(
+            values.workdir,
+            values.input,
+            values.output,
+            values.batch_size,
+            format=values.format,
+            text=values.text_column,
+            text_pair=values.text_pair_column,
+            on_bad_text=values.on_bad_text,
+            encoding=values.encoding,
+            max_line=values.max_line,
+            **options,
+        )
     else:
         predict_texts(values.workdir, values.text, values.text_pair, values.output, **options)
 
@@ -72,14 +92,16 @@ def show_attention(values):
     from keras_attn.visualize import attention_of_text
 
     if not values.text or len(values.text) > 1 or len(values.text_pair or []) > 1:
-        raise UserError("--attention requires exactly one --text. "
-                        f"Received: {len(values.text or [])} texts")
-    with opened(values.attention, (".html",), flag="--attention",
-                workdir=values.workdir) as file:
+        raise UserError(
+            f"--attention requires exactly one --text. Received: {len(values.text or [])} texts"
+        )
+    with opened(values.attention, (".html",), flag="--attention", workdir=values.workdir) as file:
         model = load(values.workdir)
         if not isinstance(model, Embedder):
-            raise UserError("--attention requires an encoder or a classifier. "
-                            f"Received: {values.workdir}, a model for {model.task}")
+            raise UserError(
+                "--attention requires an encoder or a classifier. "
+                f"Received: {values.workdir}, a model for {model.task}"
+            )
         pair = values.text_pair[0] if values.text_pair else None
         file.write(attention_of_text(model, values.text[0], pair).html)
     warn_of_cut_texts(model)

@@ -17,22 +17,37 @@ from keras_attn.cli.command_line import define_max_line, define_precision, run_c
 
 def define_flags():
     flags.DEFINE_string("workdir", None, "Working directory of a translation model.", required=True)
-    flags.DEFINE_string("input", "-", "Text file with one sentence per line, or - for standard "
-                        "input.")
+    flags.DEFINE_string(
+        "input", "-", "Text file with one sentence per line, or - for standard input."
+    )
     flags.DEFINE_string("output", "-", "Output file (.txt, .jsonl), or - for standard output.")
-    flags.DEFINE_integer("beam", None, "Beam size; 1: greedy decoding; if unset, eval.beam of the "
-                         "run.", lower_bound=1)
-    flags.DEFINE_integer("nbest", None, "Number of translations per line, at most --beam; if "
-                         "unset, the best one.",
-                         lower_bound=1)
-    flags.DEFINE_float("length_penalty", None, "Length penalty of the beam search; higher values "
-                       "favor longer translations; if unset, eval.length_penalty of the run.")
+    flags.DEFINE_integer(
+        "beam",
+        None,
+        "Beam size; 1: greedy decoding; if unset, eval.beam of the run.",
+        lower_bound=1,
+    )
+    flags.DEFINE_integer(
+        "nbest",
+        None,
+        "Number of translations per line, at most --beam; if unset, the best one.",
+        lower_bound=1,
+    )
+    flags.DEFINE_float(
+        "length_penalty",
+        None,
+        "Length penalty of the beam search; higher values "
+        "favor longer translations; if unset, eval.length_penalty of the run.",
+    )
     flags.DEFINE_bool("scores", False, "Whether to output scores.")
-    flags.DEFINE_bool("alignments", False, "Whether to output alignments from attention "
-                      "weights.")
-    flags.DEFINE_enum("on_bad_text", "error", ["error", "skip"],
-                      "How to handle lines that are not valid UTF-8 or too long; skip writes an "
-                      "empty translation.")
+    flags.DEFINE_bool("alignments", False, "Whether to output alignments from attention weights.")
+    flags.DEFINE_enum(
+        "on_bad_text",
+        "error",
+        ["error", "skip"],
+        "How to handle lines that are not valid UTF-8 or too long; skip writes an "
+        "empty translation.",
+    )
     flags.DEFINE_integer("batch_size", 32, "Batch size, in lines.", lower_bound=1)
     define_max_line()
     define_precision()
@@ -42,11 +57,20 @@ def main():
     from keras_attn.inference.translate_files import translate_file
 
     values = flags.FLAGS
-    translate_file(values.workdir, values.input, values.output, beam=values.beam,
-                   nbest=values.nbest, length_penalty=values.length_penalty,
-                   with_scores=values.scores, alignments=values.alignments,
-                   on_bad_text=values.on_bad_text, batch_size=values.batch_size,
-                   precision=values.precision, max_line=values.max_line)
+    translate_file(
+        values.workdir,
+        values.input,
+        values.output,
+        beam=values.beam,
+        nbest=values.nbest,
+        length_penalty=values.length_penalty,
+        with_scores=values.scores,
+        alignments=values.alignments,
+        on_bad_text=values.on_bad_text,
+        batch_size=values.batch_size,
+        precision=values.precision,
+        max_line=values.max_line,
+    )
 
 
 def command():

@@ -10,6 +10,7 @@ from keras_attn.registry import DEFAULT_TASKS, FAMILIES, TASKS, task_of_config
 
 ENDS = "steps", "epochs", "minutes"  # fields of `train` that end a run, one of them
 
+
 def pretraining_defaults() -> ml_collections.ConfigDict:
     """Returns the config of MLM + NSP pretraining; `configs/bert_tiny.py` shows its use."""
     return default_config("masked_lm")
@@ -58,8 +59,12 @@ def _nested_fields(task, family):
 def as_bert(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
     """Sets the fields of a pretraining config to what Devlin et al. (2018) used."""
     config.model.update(
-        norm_first=False, initial_attention="uniform", initializer_range=0.02, dropout=0.1,
-        initial_bias="zeros", initial_embeddings="random",
+        norm_first=False,
+        initial_attention="uniform",
+        initializer_range=0.02,
+        dropout=0.1,
+        initial_bias="zeros",
+        initial_embeddings="random",
     )
     config.train.update(batch_size=256, learning_rate=1e-4, warmup_fraction=0.01)
     return config
@@ -91,7 +96,8 @@ def _add_missing(config, defaults):
         if name not in config:
             config[name] = value
         elif isinstance(value, ml_collections.ConfigDict) and isinstance(
-                config[name], ml_collections.ConfigDict):
+            config[name], ml_collections.ConfigDict
+        ):
             _add_missing(config[name], value)
 
 

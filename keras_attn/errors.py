@@ -31,7 +31,7 @@ def shortened(text, most):
     if len(text) <= most:
         return text
     end = most // 4
-    return f"{text[:most - end - 3]} … {text[-end:]}"
+    return f"{text[: most - end - 3]} … {text[-end:]}"
 
 
 def warn(line):
@@ -69,15 +69,18 @@ def check_counts(**counts):
 def check_precision(precision):
     """Raises a `UserError` for what is not in `PRECISIONS`."""
     if precision not in PRECISIONS:
-        raise UserError(f"precision must be {' or '.join(PRECISIONS)}. "
-                        f"Received: precision={precision}")
+        raise UserError(
+            f"precision must be {' or '.join(PRECISIONS)}. Received: precision={precision}"
+        )
 
 
 def check_choice(name, value, choices):
     """Raises a `UserError` that names the nearest choice for a value that is none of them."""
     if value not in choices:
-        raise UserError(f"{name} must be one of {', '.join(choices)}. "
-                        f"Received: {name}={value}{nearest(value, choices)}")
+        raise UserError(
+            f"{name} must be one of {', '.join(choices)}. "
+            f"Received: {name}={value}{nearest(value, choices)}"
+        )
 
 
 def nearest(name, names, prefix=""):
@@ -109,8 +112,9 @@ def _similarity(name, known):
         return 0.95 + 0.01 * common
     ordered = _ratio("_".join(sorted(words)), "_".join(sorted(_words(known))))
     has_all = len(words) > 1 and set(_words(leaf)) <= set(words)
-    return max(_ratio(name, known), _ratio(name, leaf), 0.99 * ordered,
-               has_all * (0.6 + 0.05 * common))
+    return max(
+        _ratio(name, known), _ratio(name, leaf), 0.99 * ordered, has_all * (0.6 + 0.05 * common)
+    )
 
 
 def _words(name):

@@ -18,7 +18,8 @@ def keep_freed_memory():
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if os.name == "posix" else None
     asked = "glibc.malloc." in os.environ.get("GLIBC_TUNABLES", "") or any(
-        name.startswith("MALLOC_") for name in os.environ)
+        name.startswith("MALLOC_") for name in os.environ
+    )
     if mallopt is None or asked:
         return
     mallopt(_MMAP_MAX, 0)

@@ -50,8 +50,10 @@ class Registry:
 
     def _add(self, name, package):
         if self._packages.setdefault(name, package) != package:
-            raise ValueError(f"The {self.what} {name!r} is registered already. "
-                             f"Received: {package}, there is {self._packages[name]}")
+            raise ValueError(
+                f"The {self.what} {name!r} is registered already. "
+                f"Received: {package}, there is {self._packages[name]}"
+            )
 
     def fields(self, name: str) -> Any:
         """Returns what a member declares: its `FIELDS`."""
@@ -61,8 +63,10 @@ class Registry:
         module = importlib.import_module(f"{package}.fields")
         found = getattr(module, "FIELDS", None)
         if not isinstance(found, self._declares):
-            raise ValueError(f"{module.__name__} must have FIELDS, an instance of "
-                             f"{self._declares.__name__}. Received: {found!r}")
+            raise ValueError(
+                f"{module.__name__} must have FIELDS, an instance of "
+                f"{self._declares.__name__}. Received: {found!r}"
+            )
         return found
 
     def __getitem__(self, name: str) -> Any:
@@ -93,39 +97,57 @@ class Registry:
     def package(self, name: str) -> str:
         """Returns the package of a member; raises a `UserError` for an unknown name."""
         if name not in self:
-            raise UserError(f"Unknown {self.what} {name!r}. Choose one of "
-                            f"{', '.join(self._packages)}{nearest(str(name), self._packages)}")
+            raise UserError(
+                f"Unknown {self.what} {name!r}. Choose one of "
+                f"{', '.join(self._packages)}{nearest(str(name), self._packages)}"
+            )
         return self._packages[name]
 
 
-FAMILIES = Registry("family", {
-    "bert": "keras_attn.families.bert",
-    "gpt2": "keras_attn.families.gpt2",
-    "xlnet": "keras_attn.families.xlnet",
-    "transformer": "keras_attn.families.transformer",
-}, FamilyFields)
-TASKS = Registry("task", {
-    "masked_lm": "keras_attn.tasks.masked_lm",
-    "causal_lm": "keras_attn.tasks.causal_lm",
-    "permutation_lm": "keras_attn.tasks.permutation_lm",
-    "backbone": "keras_attn.tasks.backbone",
-    "classification": "keras_attn.tasks.classification",
-    "span_qa": "keras_attn.tasks.span_qa",
-    "translation": "keras_attn.tasks.translation",
-}, TaskFields)
-ENGINES = Registry("engine", {
-    "tensorflow": "keras_attn.training.engines.tensorflow",
-}, EngineFields)
+FAMILIES = Registry(
+    "family",
+    {
+        "bert": "keras_attn.families.bert",
+        "gpt2": "keras_attn.families.gpt2",
+        "xlnet": "keras_attn.families.xlnet",
+        "transformer": "keras_attn.families.transformer",
+    },
+    FamilyFields,
+)
+TASKS = Registry(
+    "task",
+    {
+        "masked_lm": "keras_attn.tasks.masked_lm",
+        "causal_lm": "keras_attn.tasks.causal_lm",
+        "permutation_lm": "keras_attn.tasks.permutation_lm",
+        "backbone": "keras_attn.tasks.backbone",
+        "classification": "keras_attn.tasks.classification",
+        "span_qa": "keras_attn.tasks.span_qa",
+        "translation": "keras_attn.tasks.translation",
+    },
+    TaskFields,
+)
+ENGINES = Registry(
+    "engine",
+    {
+        "tensorflow": "keras_attn.training.engines.tensorflow",
+    },
+    EngineFields,
+)
 
 # The task of a config that names none, by command.
 DEFAULT_TASKS = {"pretrain": "masked_lm", "finetune": "classification"}
 
 # The names of version 0.1 for pairs of family and task, in `kind` of config.json.
 _KINDS = {
-    ("bert", "masked_lm"): "pretraining", ("bert", "backbone"): "encoder",
-    ("gpt2", "causal_lm"): "language_modeling", ("xlnet", "permutation_lm"): "permutation_modeling",
-    ("bert", "classification"): "finetuning", ("gpt2", "classification"): "gpt2_finetuning",
-    ("xlnet", "classification"): "xlnet_finetuning", ("bert", "span_qa"): "reading",
+    ("bert", "masked_lm"): "pretraining",
+    ("bert", "backbone"): "encoder",
+    ("gpt2", "causal_lm"): "language_modeling",
+    ("xlnet", "permutation_lm"): "permutation_modeling",
+    ("bert", "classification"): "finetuning",
+    ("gpt2", "classification"): "gpt2_finetuning",
+    ("xlnet", "classification"): "xlnet_finetuning",
+    ("bert", "span_qa"): "reading",
     ("transformer", "translation"): "translation",
 }
 
@@ -169,5 +191,9 @@ def keras_classes() -> dict[str, tuple[str, ...]]:
 
     Classes of `keras_attn.models` and `keras_attn.layers` are not among them.
     """
-    return {module: names for registry in (FAMILIES, TASKS) for member in registry.registered
-            for module, names in registry.fields(member).keras_classes.items()}
+    return {
+        module: names
+        for registry in (FAMILIES, TASKS)
+        for member in registry.registered
+        for module, names in registry.fields(member).keras_classes.items()
+    }

@@ -24,9 +24,13 @@ def complete(config, kind):
         return config
     family, task = known
     defaults = default_config(task, family)
-    defaults.update_from_flattened_dict({
-        name: field.before for name, field in declared(task, family).items()
-        if field.before is not None})
+    defaults.update_from_flattened_dict(
+        {
+            name: field.before
+            for name, field in declared(task, family).items()
+            if field.before is not None
+        }
+    )
     defaults = defaults.to_dict()
     del defaults["workdir"]
     if "lowercase" in defaults["data"]:  # None is for a run that has not begun
@@ -35,9 +39,12 @@ def complete(config, kind):
 
 
 def _merged(defaults, given):
-    both = {name: _merged(defaults[name], value)
-            if isinstance(value, dict) and isinstance(defaults.get(name), dict) else value
-            for name, value in given.items()}
+    both = {
+        name: _merged(defaults[name], value)
+        if isinstance(value, dict) and isinstance(defaults.get(name), dict)
+        else value
+        for name, value in given.items()
+    }
     return {**defaults, **both}
 
 
@@ -77,8 +84,9 @@ def _typed(found, defaults, path, prefix):
             typed[name] = value
         elif isinstance(known, type(defaults)):
             if not isinstance(value, dict):
-                raise UserError(f"{prefix}{name} must be an object. Received: {shorten(value)} in "
-                                f"{path}")
+                raise UserError(
+                    f"{prefix}{name} must be an object. Received: {shorten(value)} in {path}"
+                )
             typed[name] = _typed(value, known, path, f"{prefix}{name}.")
         elif value is not None or known is None:
             try:
@@ -86,8 +94,10 @@ def _typed(found, defaults, path, prefix):
                     raise TypeError
                 defaults[name] = value  # which checks the type
             except (TypeError, ValueError) as error:
-                raise UserError(f"{prefix}{name} must be of type {defaults.get_type(name).__name__}"
-                                f". Received: {shorten(value)} in {path}") from error
+                raise UserError(
+                    f"{prefix}{name} must be of type {defaults.get_type(name).__name__}"
+                    f". Received: {shorten(value)} in {path}"
+                ) from error
             typed[name] = value
     return typed
 
@@ -129,10 +139,14 @@ def fields_to_keep(old, new, fields):
     old, new = flatten(old), flatten(new)
     ends = [f"train.{name}" for name in ENDS]
     given = any(new.get(name) is not None for name in ends)  # another number of steps, say
-    return {name: old[name] for name, field in fields.items()
-            if name in new and old.get(name) is not None
-            and (field.resume == "first" or field.chosen and new[name] is None)
-            and not (given and name in ends)}
+    return {
+        name: old[name]
+        for name, field in fields.items()
+        if name in new
+        and old.get(name) is not None
+        and (field.resume == "first" or field.chosen and new[name] is None)
+        and not (given and name in ends)
+    }
 
 
 def flatten(tree, prefix=""):

@@ -4,8 +4,10 @@ from keras_attn.field import Field
 
 
 def run_fields(source):
-    return {"pretrained": Field(str, f"initial weights: {source}; if unset, random initialization"),
-            "workdir": Field(str, "working directory of the run")}
+    return {
+        "pretrained": Field(str, f"initial weights: {source}; if unset, random initialization"),
+        "workdir": Field(str, "working directory of the run"),
+    }
 
 
 def family_field(family):
@@ -29,57 +31,81 @@ def describe_sources(families):
 
 
 MAX_LINE = Field(
-    int, "maximum size of a line of a table, or of a record, in bytes; longer ones count as bad "
-    "text; if unset, 16 MiB; pretraining splits longer lines of plain text", above=0)
+    int,
+    "maximum size of a line of a table, or of a record, in bytes; longer ones count as bad "
+    "text; if unset, 16 MiB; pretraining splits longer lines of plain text",
+    above=0,
+)
 TEXT = {
     "encoding": Field("utf-8", "character encoding of the files"),
     "on_bad_text": Field(
-        "error", "how to handle unreadable text: error (stop) or skip (leave out and count)",
-        choices=("error", "skip")),
+        "error",
+        "how to handle unreadable text: error (stop) or skip (leave out and count)",
+        choices=("error", "skip"),
+    ),
     "max_line": MAX_LINE,
     "vocab": Field(
-        str, "vocabulary file, or a folder that contains it; if unset, from `pretrained` or from "
-        "the prepared folder data.train, else trained on data.train"),
+        str,
+        "vocabulary file, or a folder that contains it; if unset, from `pretrained` or from "
+        "the prepared folder data.train, else trained on data.train",
+    ),
     "vocab_size": Field(8192, "vocabulary size of a newly trained WordPiece vocabulary", above=0),
     "lowercase": Field(
-        bool, "whether to lower-case text; if unset, as in `pretrained` or in the prepared folder "
-        "data.train, else True"),
+        bool,
+        "whether to lower-case text; if unset, as in `pretrained` or in the prepared folder "
+        "data.train, else True",
+    ),
     "length": Field(128, "sequence length in tokens", above=0),
     "pack": Field(
-        1, "maximum number of examples packed into a sequence, to reduce padding of short "
-        "examples; in finetuning a batch still has batch_size examples", above=0),
+        1,
+        "maximum number of examples packed into a sequence, to reduce padding of short "
+        "examples; in finetuning a batch still has batch_size examples",
+        above=0,
+    ),
 }
 UNLABELLED = {
     "train": Field(
-        "docstrings", "training text: docstrings (of the installed Python packages), files, globs, "
+        "docstrings",
+        "training text: docstrings (of the installed Python packages), files, globs, "
         "a comma-separated list, - for standard input, tfds:NAME[:SPLIT], a prepared folder, or "
-        "TFRecords of google-research/bert"),
+        "TFRecords of google-research/bert",
+    ),
     "validation": Field(
-        str, "validation text, in the forms of data.train; if unset, held-out docstrings for "
-        "docstrings, else none"),
+        str,
+        "validation text, in the forms of data.train; if unset, held-out docstrings for "
+        "docstrings, else none",
+    ),
     "format": Field(
-        "auto", "file format: lines, paragraphs, jsonl, csv, tsv, quoted_tsv, parquet or tfrecord; "
-        "auto: detected from the file name or the content"),
+        "auto",
+        "file format: lines, paragraphs, jsonl, csv, tsv, quoted_tsv, parquet or tfrecord; "
+        "auto: detected from the file name or the content",
+    ),
     "field": Field(
-        "text", "name of the text field of JSON records and TFDS, or of the text column of a "
-        "table"),
+        "text", "name of the text field of JSON records and TFDS, or of the text column of a table"
+    ),
 }
 # For language models whose tokenizer reads documents without normalization.
 DOCUMENTS = {
     **UNLABELLED,
     "train": Field(
-        "docstrings", "training text: docstrings (of the installed Python packages), files, globs, "
-        "a comma-separated list, - for standard input, tfds:NAME[:SPLIT], or a prepared folder"),
+        "docstrings",
+        "training text: docstrings (of the installed Python packages), files, globs, "
+        "a comma-separated list, - for standard input, tfds:NAME[:SPLIT], or a prepared folder",
+    ),
     "format": Field(
-        "auto", "file format: lines, paragraphs, jsonl, csv, tsv, quoted_tsv or parquet; auto: "
-        "detected from the file name or the content"),
+        "auto",
+        "file format: lines, paragraphs, jsonl, csv, tsv, quoted_tsv or parquet; auto: "
+        "detected from the file name or the content",
+    ),
     "encoding": TEXT["encoding"],
     "on_bad_text": TEXT["on_bad_text"],
     "max_line": MAX_LINE,
     "vocab": Field(
-        str, "folder with the BPE tokenizer (vocab.json and merges.txt, or encoder.json and "
+        str,
+        "folder with the BPE tokenizer (vocab.json and merges.txt, or encoder.json and "
         "vocab.bpe); if unset, from `pretrained` or from the prepared folder data.train, else "
-        "trained on data.train"),
+        "trained on data.train",
+    ),
     "vocab_size": Field(8192, "vocabulary size of a newly trained tokenizer", above=0),
     "length": TEXT["length"],
 }
@@ -91,49 +117,79 @@ SHAPE = {
 }
 TRAINING = {
     "steps": Field(
-        int, "length of the run in optimizer steps; set one of steps, epochs and minutes (one on "
-        "the command line replaces the one in the config)", above=0, chosen=True, resume="any"),
+        int,
+        "length of the run in optimizer steps; set one of steps, epochs and minutes (one on "
+        "the command line replaces the one in the config)",
+        above=0,
+        chosen=True,
+        resume="any",
+    ),
     "epochs": Field(float, "length of the run in epochs over data.train", above=0, chosen=True),
     "minutes": Field(
-        float, "length of the run in minutes of training, summed over all restarts", above=0,
-        chosen=True),
+        float,
+        "length of the run in minutes of training, summed over all restarts",
+        above=0,
+        chosen=True,
+    ),
     "batch_size": Field(
-        32, "global batch size: sequences per optimizer step, over all devices and micro-batches",
-        above=0),
+        32,
+        "global batch size: sequences per optimizer step, over all devices and micro-batches",
+        above=0,
+    ),
     "learning_rate": Field(2e-3, "peak learning rate", above=0),
     "warmup_fraction": Field(
-        0.1, "warmup: fraction of all steps over which the learning rate rises linearly from 0",
-        low=0, below=1),
+        0.1,
+        "warmup: fraction of all steps over which the learning rate rises linearly from 0",
+        low=0,
+        below=1,
+    ),
     "schedule": Field(
-        "linear", "learning rate schedule after warmup: linear, cosine, constant or inverse_sqrt",
-        choices=("linear", "cosine", "constant", "inverse_sqrt")),
+        "linear",
+        "learning rate schedule after warmup: linear, cosine, constant or inverse_sqrt",
+        choices=("linear", "cosine", "constant", "inverse_sqrt"),
+    ),
     "optimizer": Field("adamw", "optimizer: adamw or lamb", choices=("adamw", "lamb")),
-    "weight_decay": Field(
-        0.01, "weight decay of all weights except biases and layer norms", low=0),
+    "weight_decay": Field(0.01, "weight decay of all weights except biases and layer norms", low=0),
     "clip_norm": Field(1.0, "maximum global norm of the gradients; 0: no clipping", low=0),
     "seed": Field(
-        0, "random seed of weight initialization, data order, masking and dropout", low=0),
+        0, "random seed of weight initialization, data order, masking and dropout", low=0
+    ),
     "accumulate": Field(
-        int, "gradient accumulation: micro-batches per step, for less memory and the same result "
+        int,
+        "gradient accumulation: micro-batches per step, for less memory and the same result "
         "except for dropout; if unset, the fewest with which a step fits into free memory",
-        above=0, chosen=True, resume="any"),
+        above=0,
+        chosen=True,
+        resume="any",
+    ),
     "remat": Field(
-        False, "rematerialization (gradient checkpointing): recompute the activations inside each "
-        "layer in the backward pass; less memory, more time", resume="any"),
+        False,
+        "rematerialization (gradient checkpointing): recompute the activations inside each "
+        "layer in the backward pass; less memory, more time",
+        resume="any",
+    ),
     "precision": Field(
-        "float32", "precision: float32, mixed_bfloat16, or mixed_float16 for GPUs without bfloat16",
-        choices=("float32", "mixed_bfloat16", "mixed_float16")),
+        "float32",
+        "precision: float32, mixed_bfloat16, or mixed_float16 for GPUs without bfloat16",
+        choices=("float32", "mixed_bfloat16", "mixed_float16"),
+    ),
     "jit": Field(False, "whether to compile the training step with XLA"),
 }
 CHECKPOINT = {
     "every": Field(
-        int, "steps between checkpoints; if unset, every five minutes", above=0, resume="any"),
+        int, "steps between checkpoints; if unset, every five minutes", above=0, resume="any"
+    ),
     "keep": Field(2, "number of newest checkpoints to keep", above=0, resume="any"),
 }
 EVAL = {
     "every": Field(0, "steps between evaluations; 0: only at the end", low=0, resume="any"),
     "batch_size": Field(64, "batch size of evaluation", above=0, resume="any"),
 }
-LIMIT = {"limit": Field(
-    int, "number of validation sequences to evaluate, evenly spaced; if unset, all", above=0,
-    resume="any")}
+LIMIT = {
+    "limit": Field(
+        int,
+        "number of validation sequences to evaluate, evenly spaced; if unset, all",
+        above=0,
+        resume="any",
+    )
+}

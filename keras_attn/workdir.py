@@ -42,8 +42,10 @@ WORTH_KEEPING_SECONDS = 60.0
 
 def member_files():
     """Names of the files that tokenizers and tasks write to a workdir before its config.json."""
-    return {*(name for tokenizers in KINDS.values() for name in tokenizers.files),
-            *(name for task in TASKS for name in TASKS.fields(task).files)}
+    return {
+        *(name for tokenizers in KINDS.values() for name in tokenizers.files),
+        *(name for task in TASKS for name in TASKS.fields(task).files),
+    }
 
 
 def kind_of(folder):
@@ -106,8 +108,9 @@ class Workdir:
         try:
             tf.io.gfile.makedirs(self.path)
         except tf.errors.OpError as error:
-            raise UserError(f"--workdir cannot be made. Received: workdir={self.path}: "
-                            f"{error.message}") from error
+            raise UserError(
+                f"--workdir cannot be made. Received: workdir={self.path}: {error.message}"
+            ) from error
         names = {name.rstrip("/") for name in tf.io.gfile.listdir(self.path)}
         self._unused = names <= {"lock"}
 
@@ -140,10 +143,15 @@ class Workdir:
         names = ("kind", "config", "architecture", "data_sha256")
         if found is None:
             return None
-        if not (all(name in found for name in names)
-                and isinstance(found["kind"], str) and isinstance(found["config"], dict)):
-            raise UserError(f"{self / 'config.json'} must be that of a run, with "
-                            f"{', '.join(names)}. Received: something else")
+        if not (
+            all(name in found for name in names)
+            and isinstance(found["kind"], str)
+            and isinstance(found["config"], dict)
+        ):
+            raise UserError(
+                f"{self / 'config.json'} must be that of a run, with "
+                f"{', '.join(names)}. Received: something else"
+            )
         config = checked(found["config"], found["kind"], self / "config.json")
         return {**found, "config": complete(config, found["kind"])}
 
@@ -163,7 +171,8 @@ class Workdir:
             if found != recorded.get(name):
                 raise UserError(
                     f"{self / name} has changed since the run: its SHA-256 is {found[:12]}…, "
-                    f"config.json has {str(recorded.get(name))[:12]}…. Restore the original file")
+                    f"config.json has {str(recorded.get(name))[:12]}…. Restore the original file"
+                )
 
     def write_json(self, name, value):
         """Writes a JSON file so that readers see the old or the new one whole."""
@@ -178,16 +187,22 @@ class Workdir:
         """
         found = self.read_config()
         if found is not None and found["kind"] != kind:
-            raise UserError(f"--workdir must be new or one of {kind}. Received: "
-                            f"workdir={self.path}, which holds {found['kind']}")
+            raise UserError(
+                f"--workdir must be new or one of {kind}. Received: "
+                f"workdir={self.path}, which holds {found['kind']}"
+            )
         if found is not None and found.get("converted"):
-            raise UserError("A converted model is there to start from: --pretrained. Received: "
-                            f"workdir={self.path}")
+            raise UserError(
+                "A converted model is there to start from: --pretrained. Received: "
+                f"workdir={self.path}"
+            )
         if not Checkpoints(self / "checkpoints").steps():
             return None
         if found is None:
-            raise UserError("A folder with checkpoints must have their config.json. "
-                            f"Received: workdir={self.path}")
+            raise UserError(
+                "A folder with checkpoints must have their config.json. "
+                f"Received: workdir={self.path}"
+            )
         return found
 
     def start(self, kind, config, architecture, hashes, heads, converted=False, released=False):
@@ -202,11 +217,20 @@ class Workdir:
             converted: Whether no run of ours made it, so that none can go on with it.
             released: Whether its weights began as those of a released model.
         """
-        self.write_json("config.json", {
-            "kind": kind, "config": config, "architecture": architecture, "heads": heads,
-            "converted": converted, "released": converted or released,
-            "data_sha256": hashes, "command": sys.argv, "versions": versions(),
-        })
+        self.write_json(
+            "config.json",
+            {
+                "kind": kind,
+                "config": config,
+                "architecture": architecture,
+                "heads": heads,
+                "converted": converted,
+                "released": converted or released,
+                "data_sha256": hashes,
+                "command": sys.argv,
+                "versions": versions(),
+            },
+        )
 
     def remove_if_unused(self):
         """Takes back what was written to a folder that was new or empty, up to `start`.
@@ -220,8 +244,9 @@ class Workdir:
             if tf.io.gfile.exists(self / name):
                 tf.io.gfile.remove(self / name)
         splits = ("data/validation", "data/train")
-        reports = [(self.read_json(f"{split}/index.json") or {}).get("report", {})
-                   for split in splits]
+        reports = [
+            (self.read_json(f"{split}/index.json") or {}).get("report", {}) for split in splits
+        ]
         seconds = sum(report.get("seconds", 0.0) for report in reports)
         if seconds < WORTH_KEEPING_SECONDS and tf.io.gfile.isdir(self / "data"):
             tf.io.gfile.rmtree(self / "data")

@@ -24,8 +24,9 @@ def execute(path: pathlib.Path) -> nbformat.NotebookNode:
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)  # times
         # Log lines of TensorFlow differ by machine.
-        cell["outputs"] = [output for output in cell.get("outputs", ())
-                           if output.get("name") != "stderr"]
+        cell["outputs"] = [
+            output for output in cell.get("outputs", ()) if output.get("name") != "stderr"
+        ]
         if cell.cell_type != "code":
             del cell["outputs"]
     return notebook

@@ -12,12 +12,14 @@ from keras_attn.errors import UserError
 
 
 def define_flags():
-    flags.DEFINE_string("workdir", None, "A pretrained workdir, or a checkpoint of another "
-                        "library.")
+    flags.DEFINE_string(
+        "workdir", None, "A pretrained workdir, or a checkpoint of another library."
+    )
     flags.DEFINE_multi_string("text", None, "Text with [MASK].")
     flags.DEFINE_integer("top", 5, "Number of predictions per [MASK].", lower_bound=1)
-    flags.DEFINE_bool("lowercase", None, "Whether to lower-case text, if the checkpoint does "
-                      "not specify it.")
+    flags.DEFINE_bool(
+        "lowercase", None, "Whether to lower-case text, if the checkpoint does not specify it."
+    )
 
 
 def main():
@@ -29,8 +31,10 @@ def main():
         raise UserError("--text is required. Received: no text")
     model = load(values.workdir, values.lowercase)
     if not hasattr(model, "fill_mask"):
-        raise UserError("--workdir must contain a masked language model. "
-                        f"Received: {values.workdir}, without a masked-LM head")
+        raise UserError(
+            "--workdir must contain a masked language model. "
+            f"Received: {values.workdir}, without a masked-LM head"
+        )
     with opened("-", ()) as file:
         for found in model.fill_mask(values.text, values.top):
             for predictions in found if isinstance(found[0], list) else [found]:

@@ -10,13 +10,19 @@ from keras_attn.registry import ENGINES, TASKS
 
 ROOT = pathlib.Path(__file__).parents[1]
 MESSAGES = "UserError|DivergedError|say|warn|log|BadRow|line_error|_fail|print"
-FILES = [path for folder in ("keras_attn", "pretrain", "finetune")
-         for path in sorted((ROOT / folder).rglob("*.py"))]
+FILES = [
+    path
+    for folder in ("keras_attn", "pretrain", "finetune")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+]
 
 
 def _strings(node):
-    return " ".join(part.value for part in ast.walk(node)
-                    if isinstance(part, ast.Constant) and isinstance(part.value, str))
+    return " ".join(
+        part.value
+        for part in ast.walk(node)
+        if isinstance(part, ast.Constant) and isinstance(part.value, str)
+    )
 
 
 def _calls(pattern):
@@ -33,16 +39,22 @@ def _calls(pattern):
 def test_messages_name_fields_and_flags_that_exist():
     known = {name for task in TASKS for name, _ in fields(default_config(task))}
     groups = {name.split(".")[0] for name in known if "." in name}
-    flags = {node.args[0].value for _, node in _calls("DEFINE_.*")
-             if node.args and isinstance(node.args[0], ast.Constant)} | {"config"}
+    flags = {
+        node.args[0].value
+        for _, node in _calls("DEFINE_.*")
+        if node.args and isinstance(node.args[0], ast.Constant)
+    } | {"config"}
     flags |= {name for engine in ENGINES for name in ENGINES.fields(engine).options}
     outside = {"direct_running_mode", "direct_num_workers"}  # options of Apache Beam
     wrong, seen = [], 0
     for place, node in _calls(MESSAGES):
         text = _strings(node)
         pattern = rf"(?<![\w./-])(?:config\.)?((?:{'|'.join(groups)})\.[a-z_]+)"
-        named = {name for name in re.findall(pattern, text)
-                 if not name.endswith((".source", ".target", ".keras"))}
+        named = {
+            name
+            for name in re.findall(pattern, text)
+            if not name.endswith((".source", ".target", ".keras"))
+        }
         asked = set(re.findall(r"(?<![\w-])--([a-z_]+)", text))
         wrong += [(place, name) for name in named - known]
         wrong += [(place, f"--{name}") for name in asked - flags - outside]
@@ -52,16 +64,23 @@ def test_messages_name_fields_and_flags_that_exist():
 
 def test_messages_name_extras_that_can_be_installed():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
-        "optional-dependencies"]
-    named = {extra for path in FILES for extra in re.findall(r"keras-attn\[(\w+)\]",
-                                                            path.read_text())}
+        "optional-dependencies"
+    ]
+    named = {
+        extra for path in FILES for extra in re.findall(r"keras-attn\[(\w+)\]", path.read_text())
+    }
     assert named and named <= extras.keys()
 
 
 def test_examples_name_models_of_the_hub_with_their_prefix():
     texts = [*FILES, *ROOT.glob("configs/*.py"), *ROOT.glob("docs/**/*.md"), ROOT / "README.md"]
-    named = [name for path in texts for name in re.findall(
-        r"--(?:from|pretrained|workdir)=((?:hf:)?[\w/-]*(?:bert-base|gpt2|xlnet-base)[\w/-]*)",
-        path.read_text())]
+    named = [
+        name
+        for path in texts
+        for name in re.findall(
+            r"--(?:from|pretrained|workdir)=((?:hf:)?[\w/-]*(?:bert-base|gpt2|xlnet-base)[\w/-]*)",
+            path.read_text(),
+        )
+    ]
     known = [name for name in named if "/" not in name]  # the others are folders
     assert len(known) > 1 and all(name.startswith("hf:") for name in known), known

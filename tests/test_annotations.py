@@ -16,8 +16,12 @@ ROOT = pathlib.Path(keras_attn.__file__).parent
 def packages():
     """Names of the modules of the package that define `__all__`."""
     for path in sorted(ROOT.rglob("*.py")):
-        targets = [target for node in ast.parse(path.read_text("utf-8")).body
-                   if isinstance(node, ast.Assign) for target in node.targets]
+        targets = [
+            target
+            for node in ast.parse(path.read_text("utf-8")).body
+            if isinstance(node, ast.Assign)
+            for target in node.targets
+        ]
         if any(getattr(target, "id", None) == "__all__" for target in targets):
             parts = path.relative_to(ROOT.parent).with_suffix("").parts
             yield ".".join(part for part in parts if part != "__init__")
@@ -78,13 +82,16 @@ def test_convert_has_type_annotations_behind_its_call():
     assert not problems([keras_attn.convert.convert])
 
 
-@pytest.mark.parametrize("value, expected", [
-    (lambda a, *, b: None, ["a", "b", "return"]),
-    (type("Class", (), {"__init__": lambda self, x: None}), ["x", "return"]),
-    (type("Class", (), {"value": property(lambda self: 1)}), ["return"]),
-    (type("Class", (), {"make": classmethod(lambda cls, x: 1)}), ["x", "return"]),
-    (type("Class", (), {"_private": lambda self, x: None}), []),
-])
+@pytest.mark.parametrize(
+    "value, expected",
+    [
+        (lambda a, *, b: None, ["a", "b", "return"]),
+        (type("Class", (), {"__init__": lambda self, x: None}), ["x", "return"]),
+        (type("Class", (), {"value": property(lambda self: 1)}), ["return"]),
+        (type("Class", (), {"make": classmethod(lambda cls, x: 1)}), ["x", "return"]),
+        (type("Class", (), {"_private": lambda self, x: None}), []),
+    ],
+)
 def test_a_missing_annotation_is_found(value, expected, monkeypatch):
     for function in [value, *vars(value).values()]:
         function = getattr(function, "fget", None) or getattr(function, "__func__", function)

@@ -78,9 +78,14 @@ def test_the_config_of_translation_is_that_of_its_kind():
     assert "python -m finetune --config=configs/multi30k.py" in module["__doc__"]
 
 
-@pytest.mark.parametrize(("name", "task"), [
-    ("classify", None), ("squad", "reading_comprehension"),
-    *(("glue", task) for task in glue.TASKS)])
+@pytest.mark.parametrize(
+    ("name", "task"),
+    [
+        ("classify", None),
+        ("squad", "reading_comprehension"),
+        *(("glue", task) for task in glue.TASKS),
+    ],
+)
 def test_each_config_is_loaded_by_path_and_shows_its_command(name, task, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     module = runpy.run_path(str(CONFIGS / f"{name}.py"))
@@ -92,26 +97,34 @@ def test_each_config_is_loaded_by_path_and_shows_its_command(name, task, tmp_pat
     assert config.data.on_bad_text == ("skip" if task == "qqp" else "error")
 
 
-@pytest.mark.parametrize(("name", "shape", "own"), [
-    ("pretrain", (2, 128, 2, 512), True),
-    ("bert_tiny", (2, 128, 2, 512), True),
-    ("bert_mini", (4, 256, 4, 1024), True),
-    ("bert_small", (4, 512, 8, 2048), True),
-    ("bert_medium", (8, 512, 8, 2048), True),
-    ("bert_base", (12, 768, 12, 3072), False),
-    ("bert_large", (24, 1024, 16, 4096), False),
-])
+@pytest.mark.parametrize(
+    ("name", "shape", "own"),
+    [
+        ("pretrain", (2, 128, 2, 512), True),
+        ("bert_tiny", (2, 128, 2, 512), True),
+        ("bert_mini", (4, 256, 4, 1024), True),
+        ("bert_small", (4, 512, 8, 2048), True),
+        ("bert_medium", (8, 512, 8, 2048), True),
+        ("bert_base", (12, 768, 12, 3072), False),
+        ("bert_large", (24, 1024, 16, 4096), False),
+    ],
+)
 def test_each_size_is_the_papers_and_the_large_ones_start_as_bert(name, shape, own):
     module = runpy.run_path(str(CONFIGS / f"{name}.py"))
     config = module["get_config"]()
     check_fields(_ended(config), "masked_lm", "bert")
     assert config.train.steps == (None if own else 1_000_000)
     assert "python -m pretrain " in module["__doc__"]
-    run = types.SimpleNamespace(config=config, resumed=False, pretrained=None,
-                                task=TASKS["masked_lm"])
+    run = types.SimpleNamespace(
+        config=config, resumed=False, pretrained=None, task=TASKS["masked_lm"]
+    )
     found = FAMILIES["bert"].choose_architecture(run)
-    assert (found["num_layers"], found["hidden_dim"], found["num_heads"],
-            found["intermediate_dim"]) == shape
+    assert (
+        found["num_layers"],
+        found["hidden_dim"],
+        found["num_heads"],
+        found["intermediate_dim"],
+    ) == shape
     assert found["norm_first"] is own and found["dropout"] == (0.0 if own else 0.1)
     assert (found["initial_attention"] == "neighbours") is own
     assert (found["initializer_range"] == 0.02) is not own
@@ -125,9 +138,13 @@ def _ended(config):
     return config
 
 
-@pytest.mark.parametrize(("name", "family", "task", "shape"), [
-    ("gpt2_small", "gpt2", "causal_lm", (12, 768, 12)),
-    ("xlnet_small", "xlnet", "permutation_lm", (4, 512, 8))])
+@pytest.mark.parametrize(
+    ("name", "family", "task", "shape"),
+    [
+        ("gpt2_small", "gpt2", "causal_lm", (12, 768, 12)),
+        ("xlnet_small", "xlnet", "permutation_lm", (4, 512, 8)),
+    ],
+)
 def test_the_configs_of_the_other_families_are_those_of_their_task(name, family, task, shape):
     module = runpy.run_path(str(CONFIGS / f"{name}.py"))
     config = module["get_config"]()
@@ -139,26 +156,42 @@ def test_the_configs_of_the_other_families_are_those_of_their_task(name, family,
     assert (found["num_layers"], found["hidden_dim"], found["num_heads"]) == shape
 
 
-@pytest.mark.parametrize(("family", "task"), [
-    ("bert", "masked_lm"), ("gpt2", "causal_lm"), ("xlnet", "permutation_lm")])
+@pytest.mark.parametrize(
+    ("family", "task"), [("bert", "masked_lm"), ("gpt2", "causal_lm"), ("xlnet", "permutation_lm")]
+)
 def test_the_help_names_the_libraries_whose_weights_a_family_takes(family, task):
-    libraries = {"huggingface": "transformers", "kerashub": "KerasHub", "openai": "openai/gpt-2",
-                 "google": {"bert": "google-research/bert"}.get(family, "zihangdai/xlnet")}
+    libraries = {
+        "huggingface": "transformers",
+        "kerashub": "KerasHub",
+        "openai": "openai/gpt-2",
+        "google": {"bert": "google-research/bert"}.get(family, "zihangdai/xlnet"),
+    }
     config = default_config(task)
     told = meaning(config, "pretrained")
     places = re.findall(r"a checkpoint of (.*), or hf:NAME", told)[0]
     assert set(re.split(", | or ", places)) == {
-        libraries[name] for name in FAMILIES.fields(family).formats if name != "workdir"}
+        libraries[name] for name in FAMILIES.fields(family).formats if name != "workdir"
+    }
     # Of a classifier, those of any family.
-    assert {*re.split(", | or ", places)} <= set(re.split(
-        ", | or ", meaning(finetuning_defaults(), "pretrained").partition("a checkpoint of ")[2]))
+    assert {*re.split(", | or ", places)} <= set(
+        re.split(
+            ", | or ", meaning(finetuning_defaults(), "pretrained").partition("a checkpoint of ")[2]
+        )
+    )
     assert "the prepared folder" in meaning(config, "data.vocab")
     assert describe_sources([FAMILIES.fields("transformer")]) == "a workdir"
 
 
-@pytest.mark.parametrize("defaults", [
-    pretraining_defaults, language_modeling_defaults, permutation_modeling_defaults,
-    finetuning_defaults, translation_defaults])
+@pytest.mark.parametrize(
+    "defaults",
+    [
+        pretraining_defaults,
+        language_modeling_defaults,
+        permutation_modeling_defaults,
+        finetuning_defaults,
+        translation_defaults,
+    ],
+)
 def test_the_help_says_that_data_may_come_from_standard_input(defaults):
     config = defaults()
     name = "data.train.source" if "source" in (config.data.train or ()) else "data.train"
@@ -218,15 +251,18 @@ def test_choices_are_those_of_the_modules_that_take_them():
     assert set(translation["train.schedule"].choices) == set(schedules.NAMES)
 
 
-@pytest.mark.parametrize(("field", "good", "bad", "bound"), [
-    (Field(1, "", above=0), (1, 0.5), (0, -1, float("nan")), "above 0"),
-    (Field(0, "", low=0), (0, 1e9), (-1,), "at least 0"),
-    (Field(0.1, "", low=0, below=1), (0, 0.99), (1, 2), "below 1"),
-    (Field(1.0, "", above=0), (), (float("inf"),), "finite"),
-    (Field(1.0, "", above=0, high=1), (1, 0.5), (0, 1.5, float("nan")), r"in \(0, 1\]"),
-    (Field(0, "", low=0, high=2), (0, 2), (-1, 3), r"in \[0, 2\]"),
-    (Field("a", "", choices=("a", "b")), ("a", "b", None), ("c",), "one of a, b"),
-])
+@pytest.mark.parametrize(
+    ("field", "good", "bad", "bound"),
+    [
+        (Field(1, "", above=0), (1, 0.5), (0, -1, float("nan")), "above 0"),
+        (Field(0, "", low=0), (0, 1e9), (-1,), "at least 0"),
+        (Field(0.1, "", low=0, below=1), (0, 0.99), (1, 2), "below 1"),
+        (Field(1.0, "", above=0), (), (float("inf"),), "finite"),
+        (Field(1.0, "", above=0, high=1), (1, 0.5), (0, 1.5, float("nan")), r"in \(0, 1\]"),
+        (Field(0, "", low=0, high=2), (0, 2), (-1, 3), r"in \[0, 2\]"),
+        (Field("a", "", choices=("a", "b")), ("a", "b", None), ("c",), "one of a, b"),
+    ],
+)
 def test_a_field_takes_the_values_that_it_declares(field, good, bad, bound):
     for value in good:
         field.check("x", value)

@@ -15,8 +15,13 @@ ROOT = pathlib.Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 WORKDIRS = ROOT / "tests/golden/workdirs_0_1"
 # Workdirs that pages use, and committed ones with a model of the same kind.
-STANDS_FOR = {"runs/mini": "bert", "runs/reviews": "bert_classifier", "runs/gpt2": "gpt2",
-              "runs/squad": "reading", "runs/de": "translation"}
+STANDS_FOR = {
+    "runs/mini": "bert",
+    "runs/reviews": "bert_classifier",
+    "runs/gpt2": "gpt2",
+    "runs/squad": "reading",
+    "runs/de": "translation",
+}
 
 
 def _name(path):
@@ -26,7 +31,7 @@ def _name(path):
 def _blocks(text, language):
     """(line number, content) of the fenced blocks of a language."""
     for found in re.finditer(rf"^```{language}\n(.*?)^```", text, re.M | re.S):
-        yield text[:found.start()].count("\n") + 1, found[1]
+        yield text[: found.start()].count("\n") + 1, found[1]
 
 
 def _commands(text):
@@ -47,8 +52,9 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("path", [path for path in PAGES if "```python" in path.read_text(
-    encoding="utf-8")], ids=_name)
+@pytest.mark.parametrize(
+    "path", [path for path in PAGES if "```python" in path.read_text(encoding="utf-8")], ids=_name
+)
 def test_python_code_of_a_page_runs(path, folder, monkeypatch):
     monkeypatch.chdir(folder)
     names = {"__name__": "__main__"}
@@ -76,30 +82,46 @@ def test_commands_name_flags_and_fields_that_exist():
             module = words[2]
             if not (ROOT / module.split(".")[0]).is_dir() or module.startswith("benchmarks"):
                 continue
-            flags = dict(word[2:].split("=", 1) if "=" in word else (word[2:], "")
-                         for word in words if word.startswith("--"))
+            flags = dict(
+                word[2:].split("=", 1) if "=" in word else (word[2:], "")
+                for word in words
+                if word.startswith("--")
+            )
             config = flags.get("config") or None
             if config and not config.endswith(".py"):
                 assert (config_folder() / f"{config.split(':')[0]}.py").exists(), (path, command)
             if (module, config) not in known:
-                known[module, config] = set(re.findall(r"^  --([\w.]+)", _help(module, config),
-                                                       re.M))
-            wrong += [(_name(path), name) for name in flags
-                      if name not in known[module, config] and not name.startswith("help")]
+                known[module, config] = set(
+                    re.findall(r"^  --([\w.]+)", _help(module, config), re.M)
+                )
+            wrong += [
+                (_name(path), name)
+                for name in flags
+                if name not in known[module, config] and not name.startswith("help")
+            ]
             seen += len(flags)
     assert not wrong and seen > 100
 
 
 def test_fields_in_tables_exist():
-    known = {name for path in config_folder().glob("*.py") if path.stem != "__init__"
-             for name, _ in fields(load_config(path, "sst2" if path.stem == "glue" else None))}
+    known = {
+        name
+        for path in config_folder().glob("*.py")
+        if path.stem != "__init__"
+        for name, _ in fields(load_config(path, "sst2" if path.stem == "glue" else None))
+    }
     groups = {name.split(".")[0] for name in known if "." in name}
     pattern = rf"`((?:{'|'.join(groups)})\.[a-z_]+)(?:=[^`]*)?`"
-    found = {(_name(path), name) for path in PAGES
-             for name in re.findall(pattern, path.read_text(encoding="utf-8"))}
-    wrong = [(path, name) for path, name in found
-             if name not in known
-             and not name.endswith((".json", ".py", ".keras", ".source", ".target"))]
+    found = {
+        (_name(path), name)
+        for path in PAGES
+        for name in re.findall(pattern, path.read_text(encoding="utf-8"))
+    }
+    wrong = [
+        (path, name)
+        for path, name in found
+        if name not in known and not name.endswith((".json", ".py", ".keras", ".source", ".target"))
+    ]
     assert found and not wrong
 
 
@@ -108,8 +130,12 @@ def test_links_lead_to_files_of_the_repository():
     for path in PAGES:
         for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text(encoding="utf-8")):
             name = target.split("#")[0]
-            if not name or "://" in target or "/api/" in f"/{name}" or name.endswith(
-                    "configuration.md"):  # generated pages; mkdocs checks them
+            if (
+                not name
+                or "://" in target
+                or "/api/" in f"/{name}"
+                or name.endswith("configuration.md")
+            ):  # generated pages; mkdocs checks them
                 continue
             if not (path.parent / name).exists():
                 wrong.append((_name(path), target))

@@ -12,17 +12,26 @@ import keras_attn
 from keras_attn import layers, models
 
 pytestmark = pytest.mark.skipif(
-    keras.config.backend() != "tensorflow", reason="last digits may differ")
+    keras.config.backend() != "tensorflow", reason="last digits may differ"
+)
 
 PACKAGE = pathlib.Path(keras_attn.__file__).parent
 MODULES = sorted(
     ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
-    for path in PACKAGE.rglob("*.py") if re.search(r"^ *>>> ", path.read_text("utf-8"), re.M))
+    for path in PACKAGE.rglob("*.py")
+    if re.search(r"^ *>>> ", path.read_text("utf-8"), re.M)
+)
 
 
-@pytest.mark.parametrize("name", [
-    # tests/ops/test_attention.py runs these, with names of its own.
-    name for name in MODULES if name != "keras_attn.ops.attention"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        # tests/ops/test_attention.py runs these, with names of its own.
+        name
+        for name in MODULES
+        if name != "keras_attn.ops.attention"
+    ],
+)
 def test_examples(name):
     results = doctest.testmod(importlib.import_module(name))
     assert results.attempted > 0 and results.failed == 0
@@ -40,5 +49,6 @@ def test_every_class_has_an_example_with_a_number_that_comes_out(owner):
         assert public.__module__ in MODULES
         assert any(re.search(rf"\b{name}[.(]", example.source) for example in examples), name
         # A shape, `(2, 3)`, says nothing of what is in it.
-        assert any(re.search(r"\d", re.sub(r"\([^()]*\)", "", example.want))
-                   for example in examples), name
+        assert any(
+            re.search(r"\d", re.sub(r"\([^()]*\)", "", example.want)) for example in examples
+        ), name

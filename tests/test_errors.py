@@ -10,34 +10,43 @@ from keras_attn.tasks.classification.metrics import choosable_metrics
 FIELDS = [name for name, _ in fields(finetuning_defaults())]
 
 
-@pytest.mark.parametrize(("name", "meant"), [
-    ("learning_rate", "train.learning_rate"),
-    ("train.learing_rate", "train.learning_rate"),
-    ("train.lr", "train.learning_rate"),
-    ("lr", "search.learning_rates or train.learning_rate"),
-    ("wd", "train.weight_decay"),
-    ("warmup_ratio", "train.warmup_fraction"),
-    ("num_train_epochs", "train.epochs"),
-    ("max_steps", "train.steps"),
-    ("per_device_train_batch_size", "train.batch_size"),
-    ("max_seq_length", "data.length"),
-    ("train.stpes", "train.steps"),
-    ("data.trian", "data.train"),
-    ("seed", "data.seed or train.seed"),
-])
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("learning_rate", "train.learning_rate"),
+        ("train.learing_rate", "train.learning_rate"),
+        ("train.lr", "train.learning_rate"),
+        ("lr", "search.learning_rates or train.learning_rate"),
+        ("wd", "train.weight_decay"),
+        ("warmup_ratio", "train.warmup_fraction"),
+        ("num_train_epochs", "train.epochs"),
+        ("max_steps", "train.steps"),
+        ("per_device_train_batch_size", "train.batch_size"),
+        ("max_seq_length", "data.length"),
+        ("train.stpes", "train.steps"),
+        ("data.trian", "data.train"),
+        ("seed", "data.seed or train.seed"),
+    ],
+)
 def test_the_field_that_was_meant_is_named(name, meant):
     assert nearest(name, FIELDS) == f". Did you mean {meant}?"
 
 
-@pytest.mark.parametrize(("name", "names", "meant"), [
-    ("macro_f1", choosable_metrics("single_label", 2), "f1_macro"),
-    ("F1-macro", choosable_metrics("single_label", 5), "f1_macro"),
-    ("mcc", ["accuracy", "matthews"], None),
-    ("adam", ["adamw", "lamb"], "adamw"),
-    ("bert-base", ["tiny", "mini", "base"], "base"),
-    ("sst-2", ["cola", "sst2"], "sst2"),
-    (None, ["none", "b"], None), ("", ["a", "b"], None), (".", ["a", "b"], None), ("x", [], None),
-])
+@pytest.mark.parametrize(
+    ("name", "names", "meant"),
+    [
+        ("macro_f1", choosable_metrics("single_label", 2), "f1_macro"),
+        ("F1-macro", choosable_metrics("single_label", 5), "f1_macro"),
+        ("mcc", ["accuracy", "matthews"], None),
+        ("adam", ["adamw", "lamb"], "adamw"),
+        ("bert-base", ["tiny", "mini", "base"], "base"),
+        ("sst-2", ["cola", "sst2"], "sst2"),
+        (None, ["none", "b"], None),
+        ("", ["a", "b"], None),
+        (".", ["a", "b"], None),
+        ("x", [], None),
+    ],
+)
 def test_the_choice_that_was_meant_is_named(name, names, meant):
     assert nearest(name, names) == (f". Did you mean {meant}?" if meant else "")
     with pytest.raises(UserError, match=f"x must be one of.*Received: x={name}"):
@@ -50,7 +59,8 @@ def test_folders_and_names_of_the_hub_are_told_apart(tmp_path, monkeypatch):
     hub = ", the model of the Hugging Face Hub?"
     assert what_is_meant("bert-base-uncased") == f". Did you mean hf:bert-base-uncased{hub}"
     assert what_is_meant("google/bert_uncased_L-2") == (
-        f". Did you mean hf:google/bert_uncased_L-2{hub}")
+        f". Did you mean hf:google/bert_uncased_L-2{hub}"
+    )
     assert what_is_meant("runs/mni") == ". Did you mean runs/mini?"
     for path in ("runs/other", "./bert", "/none/bert", "a/b/c", "../x"):
         assert what_is_meant(path) == "", path

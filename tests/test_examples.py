@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 FOLDER = Path(__file__).parent.parent / "examples" / "attention"
-EXAMPLES = {path.stem: path for path in FOLDER.glob("*.py")
-            if 'if __name__ == "__main__"' in path.read_text()}
+EXAMPLES = {
+    path.stem: path
+    for path in FOLDER.glob("*.py")
+    if 'if __name__ == "__main__"' in path.read_text()
+}
 
 
 @pytest.mark.slow

@@ -30,10 +30,18 @@ PAGES = 2**26 // os.sysconf("SC_PAGE_SIZE")
 
 
 def faults(*arguments, **environment):
-    kept = {name: value for name, value in os.environ.items()
-            if not name.startswith(("MALLOC_", "GLIBC_TUNABLES"))}
-    done = subprocess.run([sys.executable, "-c", FAULTS, *arguments], capture_output=True,
-                          text=True, check=True, env={**kept, **environment})
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("MALLOC_", "GLIBC_TUNABLES"))
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", FAULTS, *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**kept, **environment},
+    )
     return int(done.stdout)
 
 

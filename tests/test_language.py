@@ -33,9 +33,23 @@ BANNED = {
 # Pages about the words themselves.
 EXEMPT = {"docs/glossary.md", "docs/errata.md"}
 # Those that have been rewritten; the others follow.
-FOLDERS = ("configs", "examples", "benchmarks", "notebooks", "docs", "keras_attn/layers",
-           "keras_attn/ops", "keras_attn/models", "keras_attn/generation", "keras_attn/text",
-           "keras_attn/data", "keras_attn/visualize", "keras_attn/cli", "pretrain", "finetune")
+FOLDERS = (
+    "configs",
+    "examples",
+    "benchmarks",
+    "notebooks",
+    "docs",
+    "keras_attn/layers",
+    "keras_attn/ops",
+    "keras_attn/models",
+    "keras_attn/generation",
+    "keras_attn/text",
+    "keras_attn/data",
+    "keras_attn/visualize",
+    "keras_attn/cli",
+    "pretrain",
+    "finetune",
+)
 
 
 def _files():
@@ -59,6 +73,6 @@ def test_no_file_uses_words_that_have_a_standard_term():
         text = path.read_text(encoding="utf-8")
         for pattern, better in BANNED.items():
             for match in re.finditer(pattern, text, re.I):
-                line = text[:match.start()].count("\n") + 1
+                line = text[: match.start()].count("\n") + 1
                 found.append(f"{name}:{line}: {match[0]!r}; write: {better}")
     assert not found, "\n".join(found)

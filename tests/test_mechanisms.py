@@ -104,8 +104,13 @@ def test_a_row_has_the_mean_over_seeds_and_the_weights_without_vocabulary(tmp_pa
     rows = {"x": np.ones((8, 3), "float32")}
     with flagsaver.as_parsed(output=str(tmp_path), seeds="2"):
         for _ in range(2):
-            results("the name", {}, lambda model: [50.0, 3.0], make,
-                    {"rows": rows, "steps": 2, "batch_size": 4, "rate": 0.1})
+            results(
+                "the name",
+                {},
+                lambda model: [50.0, 3.0],
+                make,
+                {"rows": rows, "steps": 2, "batch_size": 4, "rate": 0.1},
+            )
     first, again = capsys.readouterr().out.splitlines()
     assert first == again
     assert "| the name | 50.0" in first and "| 8 |" in first

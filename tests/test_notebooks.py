@@ -20,4 +20,5 @@ def test_a_notebook_runs_and_its_committed_outputs_are_small(path, monkeypatch):
     committed = execute.nbformat.read(path, as_version=4).cells
     assert path.stat().st_size < 100_000
     assert [len(cell.get("outputs", ())) > 0 for cell in cells] == [
-        len(cell.get("outputs", ())) > 0 for cell in committed]
+        len(cell.get("outputs", ())) > 0 for cell in committed
+    ]

@@ -22,15 +22,24 @@ def test_every_registered_name_has_a_placeholder():
         for module in pkgutil.walk_packages(path, f"{package}."):
             if ".kernels" not in module.name:
                 importlib.import_module(module.name)
-    listed = {name for modules in (registration.CLASSES, registration.FUNCTIONS)
-              for module, names in modules.items() for name in names
-              if not module.startswith("keras_attn.training")}
-    own = {name.removeprefix("keras_attn>"): entry
-           for name, entry in keras.saving.get_custom_objects().items()
-           if name.startswith("keras_attn>")}
-    loaded = {name for name, entry in own.items()
-              if getattr(entry, "__module__", "").startswith("keras_attn.")
-              and not isinstance(entry, registration._UnloadedClass)}
+    listed = {
+        name
+        for modules in (registration.CLASSES, registration.FUNCTIONS)
+        for module, names in modules.items()
+        for name in names
+        if not module.startswith("keras_attn.training")
+    }
+    own = {
+        name.removeprefix("keras_attn>"): entry
+        for name, entry in keras.saving.get_custom_objects().items()
+        if name.startswith("keras_attn>")
+    }
+    loaded = {
+        name
+        for name, entry in own.items()
+        if getattr(entry, "__module__", "").startswith("keras_attn.")
+        and not isinstance(entry, registration._UnloadedClass)
+    }
     optimizers = "keras_attn.training.optimizers"
     assert {n for n in loaded if own[n].__module__ != optimizers} == listed
 
@@ -39,7 +48,8 @@ def test_placeholders_name_what_is_there():
     for modules in (registration.CLASSES, registration.FUNCTIONS):
         for module, names in modules.items():
             if module.startswith("keras_attn.training") and (
-                    keras.backend.backend() != "tensorflow"):
+                keras.backend.backend() != "tensorflow"
+            ):
                 continue
             for name in names:
                 entry = getattr(importlib.import_module(module), name)

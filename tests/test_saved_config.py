@@ -22,8 +22,12 @@ from keras_attn.workdir import Workdir
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 
 
-KINDS = [kind_of(family, task) for family in FAMILIES for task in FAMILIES[family].task_models
-         if TASKS.fields(task).command]
+KINDS = [
+    kind_of(family, task)
+    for family in FAMILIES
+    for task in FAMILIES[family].task_models
+    if TASKS.fields(task).command
+]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -37,7 +41,10 @@ def test_each_field_that_is_missing_takes_its_default(kind, tmp_path):
     del wanted["workdir"], wanted["data"]["length"]
     if "lowercase" in wanted["data"]:
         wanted["data"]["lowercase"] = kind not in (
-            "gpt2_finetuning", "xlnet_finetuning", "permutation_modeling")
+            "gpt2_finetuning",
+            "xlnet_finetuning",
+            "permutation_modeling",
+        )
     if kind in ("pretraining", "encoder"):
         wanted["model"]["initial_embeddings"] = "random"
     assert found == wanted
@@ -47,8 +54,10 @@ def test_fields_that_are_there_stay_whatever_they_are():
     given = {"data": {"length": None, "train": {"a": 1}}, "train": 3}
     found = complete(given, "finetuning")
     assert found["data"]["length"] is None and found["data"]["train"] == {"a": 1}
-    assert found["train"] == 3 and given == {"data": {"length": None, "train": {"a": 1}},
-                                             "train": 3}
+    assert found["train"] == 3 and given == {
+        "data": {"length": None, "train": {"a": 1}},
+        "train": 3,
+    }
     assert complete({"a": 1}, "of a later version") == {"a": 1}
 
 
@@ -60,8 +69,14 @@ def test_what_is_no_config_is_refused(tmp_path):
             workdir.read_config()
 
 
-@pytest.mark.parametrize("name", ["hugging_face/classifier", "language_models/gpt2_classifier",
-                                  "language_models/xlnet_classifier"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "hugging_face/classifier",
+        "language_models/gpt2_classifier",
+        "language_models/xlnet_classifier",
+    ],
+)
 @pytest.mark.parametrize("fields", [("length", "text", "lowercase", "end_mark"), ("end_mark",)])
 def test_a_classifier_predicts_without_any_field_that_has_its_default(name, fields, tmp_path):
     convert(GOLDEN / name, tmp_path / "whole")
@@ -74,13 +89,15 @@ def test_a_classifier_predicts_without_any_field_that_has_its_default(name, fiel
     label = load(tmp_path / "whole").labels[0]
     (tmp_path / "x.csv").write_text(f"text,label\nthe cat sat,{label}\na b,{label}\n")
     for folder in ("whole", "old"):
-        predict_file(str(tmp_path / folder), str(tmp_path / "x.csv"),
-                     str(tmp_path / f"{folder}.tsv"))
+        predict_file(
+            str(tmp_path / folder), str(tmp_path / "x.csv"), str(tmp_path / f"{folder}.tsv")
+        )
         embed_texts(str(tmp_path / folder), ["the cat sat"], str(tmp_path / f"{folder}.npy"))
     assert (tmp_path / "old.tsv").read_text() == (tmp_path / "whole.tsv").read_text()
     np.testing.assert_array_equal(np.load(tmp_path / "old.npy"), np.load(tmp_path / "whole.npy"))
-    found, wanted = (evaluate(str(tmp_path / folder), str(tmp_path / "x.csv"))
-                     for folder in ("old", "whole"))
+    found, wanted = (
+        evaluate(str(tmp_path / folder), str(tmp_path / "x.csv")) for folder in ("old", "whole")
+    )
     assert found == wanted
     if "gpt2" not in name:
         export(str(tmp_path / "old"), str(tmp_path / "exported"))
@@ -98,24 +115,46 @@ def test_a_resumed_run_may_change_what_it_declares_and_its_checkpoints():
         return {name for name, field in declared(task).items() if field.resume == "any"}
 
     assert free("masked_lm") == {
-        "train.steps", "train.accumulate", "train.remat", "eval.every", "eval.batch_size",
-        "eval.limit", "checkpoint.every", "checkpoint.keep"}
+        "train.steps",
+        "train.accumulate",
+        "train.remat",
+        "eval.every",
+        "eval.batch_size",
+        "eval.limit",
+        "checkpoint.every",
+        "checkpoint.keep",
+    }
     assert free("classification") == free("masked_lm") - {"eval.limit"} | {
-        "eval.patience", "eval.report"}
+        "eval.patience",
+        "eval.report",
+    }
     assert free("translation") == free("masked_lm") - {"eval.limit"} | {
-        "eval.patience", "eval.beam", "eval.length_penalty", "eval.lowercase", "eval.tokenize",
-        "checkpoint.average"}
+        "eval.patience",
+        "eval.beam",
+        "eval.length_penalty",
+        "eval.lowercase",
+        "eval.tokenize",
+        "checkpoint.average",
+    }
 
 
 def test_a_resumed_run_keeps_what_it_chose_and_how_it_began():
     known = declared("masked_lm")
-    old = {"train": {"steps": 5, "accumulate": 2}, "data": {"segments": "next_sentence"},
-           "model": {"initial_embeddings": "random"}}
-    new = {"train": {"steps": 7, "accumulate": None}, "data": {"segments": None},
-           "model": {"initial_embeddings": "cooccurrences"}}
+    old = {
+        "train": {"steps": 5, "accumulate": 2},
+        "data": {"segments": "next_sentence"},
+        "model": {"initial_embeddings": "random"},
+    }
+    new = {
+        "train": {"steps": 7, "accumulate": None},
+        "data": {"segments": None},
+        "model": {"initial_embeddings": "cooccurrences"},
+    }
     assert fields_to_keep(old, new, known) == {
-        "train.accumulate": 2, "data.segments": "next_sentence",
-        "model.initial_embeddings": "random"}
+        "train.accumulate": 2,
+        "data.segments": "next_sentence",
+        "model.initial_embeddings": "random",
+    }
 
 
 def test_byte_pairs_are_not_lower_cased(tmp_path):

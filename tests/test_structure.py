@@ -32,8 +32,10 @@ from keras_attn.tasks.contract import Task
 from keras_attn.training.engines.contract import Engine
 
 PACKAGE = pathlib.Path(keras_attn.__file__).parent
-COMPARISON = re.compile(r"\bis (BERT|GPT_2|XL_NET)\b|\bOTHERS\b|\bkind (==|!=) "
-                        r"|(if|and|or|while) [a-z_.]*kind in ")
+COMPARISON = re.compile(
+    r"\bis (BERT|GPT_2|XL_NET)\b|\bOTHERS\b|\bkind (==|!=) "
+    r"|(if|and|or|while) [a-z_.]*kind in "
+)
 
 
 def _sources(folder=PACKAGE):
@@ -42,14 +44,19 @@ def _sources(folder=PACKAGE):
 
 def test_no_family_or_kind_is_compared_outside_the_members():
     members = [PACKAGE / "families", PACKAGE / "tasks"]
-    found = [f"{path}:{number}" for path, text in _sources().items()
-             if not any(folder in path.parents for folder in members)
-             for number, line in enumerate(text.splitlines(), 1) if COMPARISON.search(line)]
+    found = [
+        f"{path}:{number}"
+        for path, text in _sources().items()
+        if not any(folder in path.parents for folder in members)
+        for number, line in enumerate(text.splitlines(), 1)
+        if COMPARISON.search(line)
+    ]
     assert found == []
 
 
-@pytest.mark.parametrize("registry", [FAMILIES, TASKS, ENGINES],
-                         ids=["families", "tasks", "engines"])
+@pytest.mark.parametrize(
+    "registry", [FAMILIES, TASKS, ENGINES], ids=["families", "tasks", "engines"]
+)
 def test_no_member_imports_another(registry):
     for name in registry:
         package = registry.package(name)
@@ -82,25 +89,38 @@ def test_every_member_declares_what_its_contract_names():
 
 
 def test_kinds_of_version_0_1_keep_their_names():
-    kinds = {"pretraining": ("bert", "masked_lm"), "encoder": ("bert", "backbone"),
-             "finetuning": ("bert", "classification"), "reading": ("bert", "span_qa"),
-             "gpt2_finetuning": ("gpt2", "classification"),
-             "xlnet_finetuning": ("xlnet", "classification"),
-             "language_modeling": ("gpt2", "causal_lm"),
-             "permutation_modeling": ("xlnet", "permutation_lm"),
-             "translation": ("transformer", "translation")}
+    kinds = {
+        "pretraining": ("bert", "masked_lm"),
+        "encoder": ("bert", "backbone"),
+        "finetuning": ("bert", "classification"),
+        "reading": ("bert", "span_qa"),
+        "gpt2_finetuning": ("gpt2", "classification"),
+        "xlnet_finetuning": ("xlnet", "classification"),
+        "language_modeling": ("gpt2", "causal_lm"),
+        "permutation_modeling": ("xlnet", "permutation_lm"),
+        "translation": ("transformer", "translation"),
+    }
     for kind, pair in kinds.items():
         assert kind_of(*pair) == kind and family_and_task(kind) == pair
     assert family_and_task("unknown") is None
 
 
-@pytest.mark.parametrize(("named", "command", "task"), [
-    (None, "finetune", "classification"), ("sst2", "finetune", "classification"),
-    ("regression", "finetune", "classification"), ("reading_comprehension", "finetune", "span_qa"),
-    ("span_qa", "finetune", "span_qa"), ("translation", "finetune", "translation"),
-    ("language_modeling", "finetune", "classification"),
-    ("language_modeling", "pretrain", "causal_lm"), ("classification", "pretrain", "masked_lm"),
-    ("permutation_modeling", "pretrain", "permutation_lm"), (None, "pretrain", "masked_lm")])
+@pytest.mark.parametrize(
+    ("named", "command", "task"),
+    [
+        (None, "finetune", "classification"),
+        ("sst2", "finetune", "classification"),
+        ("regression", "finetune", "classification"),
+        ("reading_comprehension", "finetune", "span_qa"),
+        ("span_qa", "finetune", "span_qa"),
+        ("translation", "finetune", "translation"),
+        ("language_modeling", "finetune", "classification"),
+        ("language_modeling", "pretrain", "causal_lm"),
+        ("classification", "pretrain", "masked_lm"),
+        ("permutation_modeling", "pretrain", "permutation_lm"),
+        (None, "pretrain", "masked_lm"),
+    ],
+)
 def test_a_config_names_a_task_of_its_command(named, command, task):
     default = "classification" if command == "finetune" else "masked_lm"
     assert task_of_config({"data": {"task": named}}, default, command) == task
@@ -131,8 +151,9 @@ def test_a_task_without_its_declaration_is_not_registered(monkeypatch):
 def test_an_installed_package_adds_members_by_entry_points(monkeypatch):
     entry = types.SimpleNamespace(name="two", value="package.two")
     groups = []
-    monkeypatch.setattr(importlib.metadata, "entry_points",
-                        lambda group: groups.append(group) or [entry])
+    monkeypatch.setattr(
+        importlib.metadata, "entry_points", lambda group: groups.append(group) or [entry]
+    )
     registry = Registry("family", {"one": "package.one"}, FamilyFields)
     assert registry.package("one") == "package.one" and not groups  # without looking for others
     assert registry.package("two") == "package.two" and list(registry) == ["one", "two"]
@@ -152,8 +173,11 @@ def test_formats_of_transformers_have_the_classes_that_tasks_declare():
 
 def test_members_declare_classes_that_keras_finds(monkeypatch):
     assert keras_classes() == {}
-    monkeypatch.setattr(bert_fields, "FIELDS", dataclasses.replace(
-        bert_fields.FIELDS, keras_classes={"a.module": ("One",)}))
+    monkeypatch.setattr(
+        bert_fields,
+        "FIELDS",
+        dataclasses.replace(bert_fields.FIELDS, keras_classes={"a.module": ("One",)}),
+    )
     assert keras_classes() == {"a.module": ("One",)}
     registry = keras.saving.get_custom_objects()
     registration._register(keras, keras_classes)

@@ -15,10 +15,17 @@ class Counted:
 def test_every_contender_is_measured_each_turn_in_a_rotating_order():
     order = []
     found = reports_in_turn([Counted(name, order) for name in "abc"], 4, {"a": 1, "b": 2, "c": 3})
-    assert [order[i:i + 3] for i in range(0, 12, 3)] == [
-        list("abc"), list("bca"), list("cab"), list("abc")]
+    assert [order[i : i + 3] for i in range(0, 12, 3)] == [
+        list("abc"),
+        list("bca"),
+        list("cab"),
+        list("abc"),
+    ]
     assert {name: [r["seconds"] for r in reports] for name, reports in found.items()} == {
-        "a": [1] * 4, "b": [2] * 4, "c": [3] * 4}
+        "a": [1] * 4,
+        "b": [2] * 4,
+        "c": [3] * 4,
+    }
 
 
 def test_without_contenders_there_are_no_reports():

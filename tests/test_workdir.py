@@ -26,16 +26,25 @@ def workdir(tmp_path):
     return found
 
 
-@pytest.mark.parametrize(("found", "message"), [
-    ({"names": [1, 2], "pairs": False}, r"names must be a list of strings.*\[1, 2\] in .*labels"),
-    ({"names": ["a", None], "pairs": False}, "names must be a list of strings"),
-    ({"names": "ab", "pairs": False}, "names must be a list of strings"),
-    ({"names": ["a", "\ud800"], "pairs": False}, "names must be a list of strings"),
-    ({"names": ["a", "b", "a"], "pairs": False}, "names must be different. Received: 'a' twice"),
-    ({"names": ["a", "b"], "pairs": 1}, "pairs must be true, false or null. Received: 1"),
-    ({"names": ["a", "b"]}, "must be that of a classifier"),
-    ([], "labels.json must be a JSON object"),
-])
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        (
+            {"names": [1, 2], "pairs": False},
+            r"names must be a list of strings.*\[1, 2\] in .*labels",
+        ),
+        ({"names": ["a", None], "pairs": False}, "names must be a list of strings"),
+        ({"names": "ab", "pairs": False}, "names must be a list of strings"),
+        ({"names": ["a", "\ud800"], "pairs": False}, "names must be a list of strings"),
+        (
+            {"names": ["a", "b", "a"], "pairs": False},
+            "names must be different. Received: 'a' twice",
+        ),
+        ({"names": ["a", "b"], "pairs": 1}, "pairs must be true, false or null. Received: 1"),
+        ({"names": ["a", "b"]}, "must be that of a classifier"),
+        ([], "labels.json must be a JSON object"),
+    ],
+)
 def test_labels_are_different_strings(workdir, found, message):
     workdir.write_json("labels.json", found)
     with pytest.raises(UserError, match=message):
@@ -72,15 +81,21 @@ def test_numbers_that_are_not_finite_are_null_in_json(workdir):
     assert json.loads(text, parse_constant=pytest.fail) == wanted
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    ({"data": {"length": "1"}}, "data.length must be of type int. Received: '1' in .*config.json"),
-    ({"data": {"length": True}}, "data.length must be of type int. Received: True"),
-    ({"data": {"length": 1.5}}, "data.length must be of type int. Received: 1.5"),
-    ({"data": {"length": 0}}, "data.length must be above 0. Received: 0"),
-    ({"data": []}, r"data must be an object. Received: \[\]"),
-    ({"eval": {"length_penalty": -1}}, "eval.length_penalty must be at least 0"),
-    ({"checkpoint": {"average": "x"}}, "checkpoint.average must be of type int. Received: 'x'"),
-])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"data": {"length": "1"}},
+            "data.length must be of type int. Received: '1' in .*config.json",
+        ),
+        ({"data": {"length": True}}, "data.length must be of type int. Received: True"),
+        ({"data": {"length": 1.5}}, "data.length must be of type int. Received: 1.5"),
+        ({"data": {"length": 0}}, "data.length must be above 0. Received: 0"),
+        ({"data": []}, r"data must be an object. Received: \[\]"),
+        ({"eval": {"length_penalty": -1}}, "eval.length_penalty must be at least 0"),
+        ({"checkpoint": {"average": "x"}}, "checkpoint.average must be of type int. Received: 'x'"),
+    ],
+)
 def test_saved_fields_have_the_types_that_they_are_declared_with(workdir, change, message):
     workdir.start("translation", change, {}, {}, {})
     with pytest.raises(UserError, match=message):
@@ -121,10 +136,13 @@ def test_the_model_is_written_beside_its_place_and_not_through_the_folder_for_te
     assert pathlib.Path(workdir / "model.keras").read_bytes() == b"model"
 
 
-@pytest.mark.parametrize("error", [
-    OSError(errno.ENOSPC, "No space left on device"),
-    OSError("Unable to write (errno = 28, error message = 'No space left on device')"),
-])
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        OSError("Unable to write (errno = 28, error message = 'No space left on device')"),
+    ],
+)
 def test_a_disk_too_full_for_the_model_is_named_and_the_old_one_stays(workdir, error):
     workdir.save_model(_Model())
     with pytest.raises(UserError, match=r"Cannot write .*/run/model.keras: .*MB free on the disk"):
@@ -150,9 +168,16 @@ def test_a_saved_model_is_loaded_by_keras_and_replaces_a_link(workdir, tmp_path)
     assert not os.path.islink(workdir / "model.keras")
 
 
-@pytest.mark.parametrize(("kind", "name"), [
-    ("bert", "vocab.txt"), ("gpt2", "merges.txt"), ("gpt2", "vocab.json"),
-    ("xlnet", "spiece.model"), ("translator", "subwords.model")])
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("bert", "vocab.txt"),
+        ("gpt2", "merges.txt"),
+        ("gpt2", "vocab.json"),
+        ("xlnet", "spiece.model"),
+        ("translator", "subwords.model"),
+    ],
+)
 def test_a_tokenizer_that_has_changed_since_the_run_is_refused(tmp_path, kind, name):
     folder = write_workdir(kind, tmp_path / "run")
     workdir = Workdir(folder)

@@ -34,28 +34,46 @@ def main():
     texts = [[documents(path) for path in paths] for paths in books]
     train = [document for own in texts for book in own[:-1] for document in book]
     vocabulary = Vocabulary([words for document in train for words in document], 10_000)
-    splits = [rows_of([[d for book in own[split] for d in book] for own in texts], vocabulary)
-             for split in (slice(-1), slice(-1, None))]
+    splits = [
+        rows_of([[d for book in own[split] for d in book] for own in texts], vocabulary)
+        for split in (slice(-1), slice(-1, None))
+    ]
     most = max((splits[1]["label"] == i).mean() for i in range(len(books)))
-    print(f"{len(books)} authors; {len(splits[0]['label']):,} training and "
-          f"{len(splits[1]['label']):,} test documents; most frequent author: {100 * most:.1f} %\n")
+    print(
+        f"{len(books)} authors; {len(splits[0]['label']):,} training and "
+        f"{len(splits[1]['label']):,} test documents; most frequent author: {100 * most:.1f} %\n"
+    )
     head("accuracy")
     for kind, rows in (("flat", list(map(flat, splits))), ("hierarchical", splits)):
         for reduce in ("mean", "attention"):
-            results(f"{kind}, {reduce}", {}, partial(accuracy, by_length=True), partial(
-                model_of, kind, reduce, len(vocabulary), len(books)), {
-                    "rows": rows[0], "steps": FLAGS.steps, "batch_size": 32, "rate": 2e-3,
-                    "by_length": 50}, rows[1])
+            results(
+                f"{kind}, {reduce}",
+                {},
+                partial(accuracy, by_length=True),
+                partial(model_of, kind, reduce, len(vocabulary), len(books)),
+                {
+                    "rows": rows[0],
+                    "steps": FLAGS.steps,
+                    "batch_size": 32,
+                    "rate": 2e-3,
+                    "by_length": 50,
+                },
+                rows[1],
+            )
 
 
 def books_by_author(paths):
     """Returns a list of files for each author with at least two."""
-    grouped = [list(own) for _, own in groupby(
-        paths, lambda path: os.path.basename(path).partition("_")[0])]
+    grouped = [
+        list(own)
+        for _, own in groupby(paths, lambda path: os.path.basename(path).partition("_")[0])
+    ]
     several = [own for own in grouped if len(own) > 1]
     if len(several) < 2:
-        raise UserError("--novels must match at least two authors with at least two books each. "
-                        f"Received: --novels={FLAGS.novels}, {len(paths)} files")
+        raise UserError(
+            "--novels must match at least two authors with at least two books each. "
+            f"Received: --novels={FLAGS.novels}, {len(paths)} files"
+        )
     return several
 
 
@@ -68,21 +86,29 @@ def documents(path):
     with gzip.open(path, "rt", encoding="utf-8-sig") as file:
         text = file.read()
     lowercase = set(words_of(text, lowercase=False))
-    sentences = [[word for word in words_of(sentence) if word in lowercase][:WORDS]
-                 for line in text.splitlines() for sentence in split_sentences(line)]
+    sentences = [
+        [word for word in words_of(sentence) if word in lowercase][:WORDS]
+        for line in text.splitlines()
+        for sentence in split_sentences(line)
+    ]
     sentences = [sentence for sentence in sentences if sentence]
-    return [sentences[i:i + SENTENCES]
-            for i in range(0, len(sentences) - SENTENCES + 1, SENTENCES)]
+    return [
+        sentences[i : i + SENTENCES] for i in range(0, len(sentences) - SENTENCES + 1, SENTENCES)
+    ]
 
 
 def rows_of(by_author, vocabulary):
     """Returns the documents of all authors as arrays."""
     import numpy as np
 
-    ids = [np.stack([padded(list(map(vocabulary.ids, document)), WORDS) for document in own])
-           for own in by_author]
-    return {"token_ids": np.concatenate(ids),
-            "label": np.repeat(np.arange(len(ids), dtype="int32"), list(map(len, ids)))}
+    ids = [
+        np.stack([padded(list(map(vocabulary.ids, document)), WORDS) for document in own])
+        for own in by_author
+    ]
+    return {
+        "token_ids": np.concatenate(ids),
+        "label": np.repeat(np.arange(len(ids), dtype="int32"), list(map(len, ids))),
+    }
 
 
 def flat(rows):
@@ -95,8 +121,9 @@ def model_of(kind, reduce, words, authors, seed):
     from keras_attn.models import AttentiveLSTMClassifier, HierarchicalAttentionNetwork
 
     if kind == "flat":  # as many units as give about as many weights
-        return AttentiveLSTMClassifier(words, authors, embedding_dim=100, units=66, reduce=reduce,
-                                       seed=seed)
+        return AttentiveLSTMClassifier(
+            words, authors, embedding_dim=100, units=66, reduce=reduce, seed=seed
+        )
     model = HierarchicalAttentionNetwork(words, authors, embedding_dim=100, seed=seed)
     if reduce == "mean":
         freeze_uniform_attention(model)

@@ -27,9 +27,15 @@ def main():
     train, test = split(rows(), 5000)
     head("error")
     for name, make in MODELS.items():
-        results(name, {}, accuracy, make, {
-            "rows": train, "steps": FLAGS.steps, "batch_size": 64, "rate": 1e-2}, test,
-            "label_loss")
+        results(
+            name,
+            {},
+            accuracy,
+            make,
+            {"rows": train, "steps": FLAGS.steps, "batch_size": 64, "rate": 1e-2},
+            test,
+            "label_loss",
+        )
 
 
 if __name__ == "__main__":

@@ -13,8 +13,9 @@ from absl import flags
 from benchmarks.cached import cached, format_scores
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("output", None, "Folder of the results; existing results are reused.",
-                    required=True)
+flags.DEFINE_string(
+    "output", None, "Folder of the results; existing results are reused.", required=True
+)
 flags.DEFINE_integer("seeds", 3, "Runs per kind.", lower_bound=2)
 
 PADDING, UNKNOWN, BEGIN, END = range(4)
@@ -34,25 +35,34 @@ def results(name, settings, run, make, train, *others):
         train: Arguments of `fit`, with `rows`.
         *others: Further arguments of `run`.
     """
-    settings = {**settings, **{key: value for key, value in train.items() if key != "rows"},
-                "rows": sha256_of(train["rows"]),
-                "tests": [sha256_of(other) for other in others if isinstance(other, dict)]}
+    settings = {
+        **settings,
+        **{key: value for key, value in train.items() if key != "rows"},
+        "rows": sha256_of(train["rows"]),
+        "tests": [sha256_of(other) for other in others if isinstance(other, dict)],
+    }
 
     def one(seed):
         begin, model = time.monotonic(), make(seed)
         fit(model, seed=seed, **train)
         seconds = time.monotonic() - begin
-        return {"scores": run(model, *others), "seconds": seconds,
-                "weights": weights_without_vocabulary(model)}
+        return {
+            "scores": run(model, *others),
+            "seconds": seconds,
+            "weights": weights_without_vocabulary(model),
+        }
 
     file = os.path.join(FLAGS.output, re.sub("[^A-Za-z0-9]+", "-", name))
-    found = [cached(f"{file}-{seed}.json", settings, partial(one, seed))
-             for seed in range(FLAGS.seeds)]
+    found = [
+        cached(f"{file}-{seed}.json", settings, partial(one, seed)) for seed in range(FLAGS.seeds)
+    ]
     cells = [format_scores(scores) for scores in zip(*(x["scores"] for x in found), strict=True)]
     seconds = statistics.median(x["seconds"] for x in found)
     budget = f"{train['steps']:,} × {train['batch_size']}, {train['rate']:g}"
-    print(f"| {name} | {' | '.join(cells)} | {found[0]['weights']:,} | {budget} | {seconds:.0f} |",
-          flush=True)
+    print(
+        f"| {name} | {' | '.join(cells)} | {found[0]['weights']:,} | {budget} | {seconds:.0f} |",
+        flush=True,
+    )
 
 
 def head(*names):
@@ -71,8 +81,11 @@ def sha256_of(rows):
 
 def weights_without_vocabulary(model):
     """Counts the weights other than embeddings and the output layer over the vocabulary."""
-    return sum(int(weight.value.shape.num_elements()) for weight in model.trainable_variables
-               if max(weight.shape) < VOCABULARY_AXIS)
+    return sum(
+        int(weight.value.shape.num_elements())
+        for weight in model.trainable_variables
+        if max(weight.shape) < VOCABULARY_AXIS
+    )
 
 
 def fit(model, rows, *, steps, batch_size, rate, seed, by_length=None):
@@ -89,13 +102,18 @@ def fit(model, rows, *, steps, batch_size, rate, seed, by_length=None):
     model.compile(optimizer=keras.optimizers.Adam(schedule, global_clipnorm=1.0))
     rng, size = np.random.default_rng(seed), len(next(iter(rows.values())))
     order = np.concatenate([rng.permutation(size) for _ in range(-(-steps * batch_size // size))])
-    order = order[:steps * batch_size]
+    order = order[: steps * batch_size]
     if by_length:
-        model.fit(batches_by_length(rows, order, batch_size, by_length, rng), shuffle=False,
-                  verbose=0)
+        model.fit(
+            batches_by_length(rows, order, batch_size, by_length, rng), shuffle=False, verbose=0
+        )
     else:
-        model.fit(x={name: x[order] for name, x in rows.items()}, batch_size=batch_size,
-                  shuffle=False, verbose=0)
+        model.fit(
+            x={name: x[order] for name, x in rows.items()},
+            batch_size=batch_size,
+            shuffle=False,
+            verbose=0,
+        )
 
 
 def batches_by_length(rows, order, batch_size, count, rng):
@@ -112,27 +130,31 @@ def batches_by_length(rows, order, batch_size, count, rng):
     import numpy as np
     import tensorflow as tf
 
-    lengths = sum(np.count_nonzero(x, axis=tuple(range(1, x.ndim))) for x in rows.values()
-                  if x.ndim > 1)
+    lengths = sum(
+        np.count_nonzero(x, axis=tuple(range(1, x.ndim))) for x in rows.values() if x.ndim > 1
+    )
     batches = []
     for begin in range(0, len(order), count * batch_size):
-        pool = order[begin:begin + count * batch_size]
+        pool = order[begin : begin + count * batch_size]
         pool = pool[np.argsort(lengths[pool], kind="stable")]
-        parts = [pool[i:i + batch_size] for i in range(0, len(pool), batch_size)]
+        parts = [pool[i : i + batch_size] for i in range(0, len(pool), batch_size)]
         batches += [parts[i] for i in rng.permutation(len(parts))]
 
     def truncate(x):
         if x.ndim == 1:
             return x
-        return x[..., :np.max(np.nonzero(x)[-1], initial=0) + 1]
+        return x[..., : np.max(np.nonzero(x)[-1], initial=0) + 1]
 
     def generate():
         for batch in batches:
             yield {name: truncate(x[batch]) for name, x in rows.items()}
 
-    return tf.data.Dataset.from_generator(generate, output_signature={
-        name: tf.TensorSpec((None,) * x.ndim, x.dtype) for name, x in rows.items()
-    }).apply(tf.data.experimental.assert_cardinality(len(batches)))
+    return tf.data.Dataset.from_generator(
+        generate,
+        output_signature={
+            name: tf.TensorSpec((None,) * x.ndim, x.dtype) for name, x in rows.items()
+        },
+    ).apply(tf.data.experimental.assert_cardinality(len(batches)))
 
 
 def accuracy(model, rows, name="accuracy", by_length=False):
@@ -142,8 +164,9 @@ def accuracy(model, rows, name="accuracy", by_length=False):
     arguments = {"x": rows, "batch_size": 256}
     if by_length:
         size = len(next(iter(rows.values())))
-        arguments = {"x": batches_by_length(rows, np.arange(size), 256, size,
-                                            np.random.default_rng(0))}
+        arguments = {
+            "x": batches_by_length(rows, np.arange(size), 256, size, np.random.default_rng(0))
+        }
     found = model.evaluate(**arguments, verbose=0, return_dict=True)
     return [100 * found[name]]
 
@@ -164,7 +187,7 @@ def decoded(search, rows, vocabulary, names=None):
     search, texts = tf.function(search, reduce_retracing=True), []
     known = ["", "<unk>", "", "", *vocabulary.words]
     for i in range(0, len(rows["token_ids"]), PART):
-        found = search({name: tf.constant(x[i:i + PART]) for name, x in rows.items()})
+        found = search({name: tf.constant(x[i : i + PART]) for name, x in rows.items()})
         lines, lengths = (np.asarray(found[name]) for name in ("token_ids", "lengths"))
         for row, (line, length) in enumerate(zip(lines, lengths, strict=True), start=i):
             words = dict(enumerate(known + (names[row] if names else [])))
@@ -203,5 +226,5 @@ def padded(rows, length):
 
     array = np.zeros((len(rows), length), "int32")
     for line, row in zip(array, rows, strict=True):
-        line[:len(row)] = row[:length]
+        line[: len(row)] = row[:length]
     return array

@@ -24,12 +24,22 @@ def main():
 
     head(*(f"{unit} of {count}" for count in LENGTHS for unit in ("positions", "sequences")))
     for name, once in (("repeats allowed", False), ("repeats forbidden", True)):
+
         def make(seed, once=once):
             return PointerNetwork(1, 128, once, seed=seed)
 
-        results(name, {}, accuracies, make, {
-            "rows": rows(SHORTEST, LONGEST, 128 * FLAGS.steps, 0), "steps": FLAGS.steps,
-            "batch_size": 128, "rate": 1e-3})
+        results(
+            name,
+            {},
+            accuracies,
+            make,
+            {
+                "rows": rows(SHORTEST, LONGEST, 128 * FLAGS.steps, 0),
+                "steps": FLAGS.steps,
+                "batch_size": 128,
+                "rate": 1e-3,
+            },
+        )
 
 
 def rows(shortest, longest, count, seed):
@@ -39,9 +49,12 @@ def rows(shortest, longest, count, seed):
     random = np.random.default_rng(seed)
     elements = random.random((count, longest))
     mask = np.arange(longest) < random.integers(shortest, longest + 1, (count, 1))
-    return {"elements": np.where(mask, elements, 0.0)[..., None].astype("float32"),
-            "padding_mask": mask.astype("int32"), "sample_weight": mask.astype("float32"),
-            "label": np.where(mask, elements, 2.0).argsort(axis=1).astype("int32")}
+    return {
+        "elements": np.where(mask, elements, 0.0)[..., None].astype("float32"),
+        "padding_mask": mask.astype("int32"),
+        "sample_weight": mask.astype("float32"),
+        "label": np.where(mask, elements, 2.0).argsort(axis=1).astype("int32"),
+    }
 
 
 def accuracies(model):

@@ -44,19 +44,32 @@ def main():
     rows = [Rows(split, vocabulary) for split in splits]
     # The maximum of both, so that one model reads either.
     num_oov = max(split.num_oov for split in rows)
-    print(f"{len(splits[0]):,} training and {len(splits[1]):,} test docstrings; "
-          f"{rows[1].outside:.1%} of the target words are outside the vocabulary, and "
-          f"{rows[1].impossible:.1%} are not in the source either\n")
+    print(
+        f"{len(splits[0]):,} training and {len(splits[1]):,} test docstrings; "
+        f"{rows[1].outside:.1%} of the target words are outside the vocabulary, and "
+        f"{rows[1].impossible:.1%} are not in the source either\n"
+    )
     head("accuracy of words with teacher forcing", "F1 of words")
     for copying in (False, True):
         train, test = (split.arrays if copying else split.without_copies() for split in rows)
         for coverage in (False, True):
             name = f"{'' if copying else 'no '}copying{', coverage' * coverage}"
-            results(name, {"words": FLAGS.words}, scores, partial(
-                model_of, copying, coverage, len(vocabulary), num_oov, train), {
-                    "rows": train, "steps": FLAGS.steps, "batch_size": 32, "rate": 2e-3,
-                    "by_length": 50},
-                rows[1], test, vocabulary)
+            results(
+                name,
+                {"words": FLAGS.words},
+                scores,
+                partial(model_of, copying, coverage, len(vocabulary), num_oov, train),
+                {
+                    "rows": train,
+                    "steps": FLAGS.steps,
+                    "batch_size": 32,
+                    "rate": 2e-3,
+                    "by_length": 50,
+                },
+                rows[1],
+                test,
+                vocabulary,
+            )
 
 
 def pairs():
@@ -102,9 +115,11 @@ class Rows:
         self._known = len(vocabulary)
         label = padded([[*ids, END] for ids in labels], TARGET)
         self.arrays = {
-            "token_ids": padded(sources, SOURCE), "label": label,
+            "token_ids": padded(sources, SOURCE),
+            "label": label,
             "target_ids": padded([[BEGIN, *ids] for ids in labels], TARGET),
-            "sample_weight": (label > 0).astype(np.float32)}
+            "sample_weight": (label > 0).astype(np.float32),
+        }
         count = sum(map(len, labels))
         self.impossible = float(np.sum(label == UNKNOWN)) / count
         self.outside = self.impossible + float(np.sum(label >= self._known)) / count
@@ -120,8 +135,9 @@ class Rows:
 def model_of(copying, coverage, words, num_oov, train, seed):
     from keras_attn.models import PointerGenerator
 
-    model = PointerGenerator(words, num_oov, embedding_dim=64, units=96, coverage=coverage,
-                             seed=seed)
+    model = PointerGenerator(
+        words, num_oov, embedding_dim=64, units=96, coverage=coverage, seed=seed
+    )
     if not copying:  # p_gen = 1: always generate
         model({name: array[:1] for name, array in train.items()})
         model.generation.trainable = False
@@ -152,14 +168,18 @@ def scores(model, rows, arrays, vocabulary):
     # Predicting the unknown token counts as an error.
     weights, known = arrays["sample_weight"], arrays["label"] != UNKNOWN
     (correct,) = accuracy(model, {**arrays, "sample_weight": weights * known}, "token_accuracy")
-    return [correct * float(np.sum(weights * known) / weights.sum()),
-            100 * sum(values) / len(values)]
+    return [
+        correct * float(np.sum(weights * known) / weights.sum()),
+        100 * sum(values) / len(values),
+    ]
 
 
 def f1(predicted, expected):
     """Returns the F1 of two lists of words with their multiplicity."""
-    predicted, expected = (Counter(word for word in words if re.match(r"\w|<unk>", word))
-                           for words in (predicted, expected))
+    predicted, expected = (
+        Counter(word for word in words if re.match(r"\w|<unk>", word))
+        for words in (predicted, expected)
+    )
     count = predicted.total() + expected.total()
     return 2 * (predicted & expected).total() / count if count else 1.0
 

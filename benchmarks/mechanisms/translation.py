@@ -51,8 +51,9 @@ flags.DEFINE_integer("steps", 1500, "Training steps.")
 flags.DEFINE_integer("batch_size", 64, "Captions per batch.")
 flags.DEFINE_float("rate", 2e-3, "Initial learning rate.")
 flags.DEFINE_float("dropout", 0.2, "Dropout rate.")
-flags.DEFINE_integer("words", 20_000, "Vocabulary size of each language; words that occur once "
-                     "are excluded.")
+flags.DEFINE_integer(
+    "words", 20_000, "Vocabulary size of each language; words that occur once are excluded."
+)
 flags.DEFINE_integer("units", 192, "Units of each layer, and embedding size.")
 flags.DEFINE_integer("window", 5, "Window size of local attention: words on either side.")
 flags.DEFINE_multi_enum("kinds", list(KINDS), list(KINDS), "Models.")
@@ -64,19 +65,43 @@ def main():
     vocabularies = [Vocabulary(texts, FLAGS.words) for texts in (train.sources, train.targets)]
     rows = train.rows(vocabularies, 0.99)  # the longest 1 % are truncated
     edges = EDGES.get(FLAGS.captions, ())
-    groups = {"BLEU": (0, 10**6)} | dict(zip(
-        [*(f"up to {edge} words" for edge in edges), "longer"],
-        zip((0, *edges), (*edges, 10**6), strict=True), strict=True))
-    counts = {name: sum(low < len(words) <= high for words in test.sources)
-              for name, (low, high) in groups.items()}
+    groups = {"BLEU": (0, 10**6)} | dict(
+        zip(
+            [*(f"up to {edge} words" for edge in edges), "longer"],
+            zip((0, *edges), (*edges, 10**6), strict=True),
+            strict=True,
+        )
+    )
+    counts = {
+        name: sum(low < len(words) <= high for words in test.sources)
+        for name, (low, high) in groups.items()
+    }
     groups = [groups[name] for name, count in counts.items() if count]
     head(*(f"{name} ({count})" for name, count in counts.items() if count))
-    settings = {"units": FLAGS.units, "window": FLAGS.window, "captions": FLAGS.captions,
-                "dropout": FLAGS.dropout, "test": FLAGS.test}
+    settings = {
+        "units": FLAGS.units,
+        "window": FLAGS.window,
+        "captions": FLAGS.captions,
+        "dropout": FLAGS.dropout,
+        "test": FLAGS.test,
+    }
     for kind in FLAGS.kinds:
-        results(kind, settings, scores, partial(model_of, kind, vocabularies), {
-            "rows": rows, "steps": FLAGS.steps, "rate": FLAGS.rate, "by_length": 50,
-            "batch_size": max(FLAGS.batch_size // FLAGS.captions, 1)}, test, vocabularies, groups)
+        results(
+            kind,
+            settings,
+            scores,
+            partial(model_of, kind, vocabularies),
+            {
+                "rows": rows,
+                "steps": FLAGS.steps,
+                "rate": FLAGS.rate,
+                "by_length": 50,
+                "batch_size": max(FLAGS.batch_size // FLAGS.captions, 1),
+            },
+            test,
+            vocabularies,
+            groups,
+        )
 
 
 class Captions:
@@ -89,21 +114,28 @@ class Captions:
                 with open(f"{name}.{suffix}", encoding="utf-8") as file:
                     lines = [line.split() for line in file]
                 count = FLAGS.captions
-                texts += [sum(lines[i:i + count], [])
-                          for i in range(0, len(lines) - count + 1, count)]
+                texts += [
+                    sum(lines[i : i + count], []) for i in range(0, len(lines) - count + 1, count)
+                ]
 
     def rows(self, vocabularies, fraction=1.0):
         """Returns arrays, long enough for that fraction of the examples."""
         import numpy as np
 
-        sources, targets = ([vocabulary.ids(words) for words in texts] for vocabulary, texts in zip(
-            vocabularies, (self.sources, self.targets), strict=True))
+        sources, targets = (
+            [vocabulary.ids(words) for words in texts]
+            for vocabulary, texts in zip(vocabularies, (self.sources, self.targets), strict=True)
+        )
         lengths = [int(np.quantile(list(map(len, ids)), fraction)) for ids in (sources, targets)]
         source = padded(sources, lengths[0])
         label = padded([[*ids, END] for ids in targets], lengths[1] + 1)
-        return {"token_ids": source, "padding_mask": np.minimum(source, 1), "label": label,
-                "target_ids": padded([[BEGIN, *ids] for ids in targets], lengths[1] + 1),
-                "sample_weight": (label != PADDING).astype("float32")}
+        return {
+            "token_ids": source,
+            "padding_mask": np.minimum(source, 1),
+            "label": label,
+            "target_ids": padded([[BEGIN, *ids] for ids in targets], lengths[1] + 1),
+            "sample_weight": (label != PADDING).astype("float32"),
+        }
 
 
 def model_of(kind, vocabularies, seed):
@@ -111,9 +143,14 @@ def model_of(kind, vocabularies, seed):
 
     options = dict(KINDS[kind])
     units = int(FLAGS.units * options.pop("units", 1)) // 2 * 2  # even: half of them per direction
-    sizes = {"vocabulary_size": len(vocabularies[0]), "units": units,
-             "embedding_dim": FLAGS.units, "target_vocabulary_size": len(vocabularies[1]),
-             "dropout": FLAGS.dropout, "seed": seed}
+    sizes = {
+        "vocabulary_size": len(vocabularies[0]),
+        "units": units,
+        "embedding_dim": FLAGS.units,
+        "target_vocabulary_size": len(vocabularies[1]),
+        "dropout": FLAGS.dropout,
+        "seed": seed,
+    }
     if kind == "Bahdanau":
         return BahdanauSeq2Seq(readout_units=FLAGS.units, **sizes)
     if kind.startswith("local"):
@@ -133,16 +170,16 @@ def scores(model, test, vocabularies, groups):
         cache, memory = model.start_decoding(inputs, length)
 
         def step(ids, index, cache):
-            logits, cache = model.decode(
-                ids[:, None], index, cache, memory, inputs["padding_mask"])
+            logits, cache = model.decode(ids[:, None], index, cache, memory, inputs["padding_mask"])
             return logits[:, 0], cache
 
         begin = tf.fill(tf.shape(inputs["token_ids"])[:1], BEGIN)
         return sample(step, cache, begin, length, END, temperature=0)
 
     rows = test.rows(vocabularies)
-    found = decoded(search, {name: rows[name] for name in ("token_ids", "padding_mask")},
-                    vocabularies[1])
+    found = decoded(
+        search, {name: rows[name] for name in ("token_ids", "padding_mask")}, vocabularies[1]
+    )
     return [bleu(test, found, *group) for group in groups]
 
 

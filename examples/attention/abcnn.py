@@ -29,9 +29,19 @@ def pairs(count, seed):
 
 def main():
     names = "no attention", "ABCNN-1: before", "ABCNN-2: in pooling", "ABCNN-3: both"
-    models = {name: lambda seed, variant=variant: ABCNN(
-        VOCABULARY + 1, 2, LENGTH, variant, embedding_dim=48, filters=48 if variant % 2 else 98,
-        width=3, seed=seed) for variant, name in enumerate(names)}
+    models = {
+        name: lambda seed, variant=variant: ABCNN(
+            VOCABULARY + 1,
+            2,
+            LENGTH,
+            variant,
+            embedding_dim=48,
+            filters=48 if variant % 2 else 98,
+            width=3,
+            seed=seed,
+        )
+        for variant, name in enumerate(names)
+    }
     compare(models, pairs(20_000, 0), pairs(2000, 1), steps=400, seeds=2)
 
 

@@ -40,11 +40,18 @@ def maximum(x, real):
 def main():
     train, test, classes = labelled_words(LENGTH, VOCABULARY)
     train, test = ((rows["token_ids"], rows["label"]) for rows in (train, test))
-    compare({
-        "mean": lambda seed: model(classes, mean),
-        "maximum": lambda seed: model(classes, maximum),
-        "attention": lambda seed: model(classes, None),
-    }, train, test, steps=400, batch_size=32, seeds=2)
+    compare(
+        {
+            "mean": lambda seed: model(classes, mean),
+            "maximum": lambda seed: model(classes, maximum),
+            "attention": lambda seed: model(classes, None),
+        },
+        train,
+        test,
+        steps=400,
+        batch_size=32,
+        seeds=2,
+    )
 
 
 if __name__ == "__main__":

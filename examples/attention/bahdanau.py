@@ -28,10 +28,17 @@ class Mean(BahdanauSeq2Seq):
 
 
 def main():
-    compare({
-        "no attention": lambda seed: Mean(CHARACTERS, 50, seed=seed),
-        "attention": lambda seed: BahdanauSeq2Seq(CHARACTERS, 48, seed=seed),
-    }, *split(rows(), 500), steps=300, score="token_accuracy", batch_size=32, seeds=1)
+    compare(
+        {
+            "no attention": lambda seed: Mean(CHARACTERS, 50, seed=seed),
+            "attention": lambda seed: BahdanauSeq2Seq(CHARACTERS, 48, seed=seed),
+        },
+        *split(rows(), 500),
+        steps=300,
+        score="token_accuracy",
+        batch_size=32,
+        seeds=1,
+    )
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ def rows(length):
     """Returns (train, test), each `(inputs, targets, weights)`, all `(N, length)`."""
     lines = dict.fromkeys("\n".join(topics.values()).splitlines(keepends=True))
     text = np.frombuffer("".join(lines).encode("ascii", "ignore"), "uint8")
-    text = text[:len(text) // length * length].reshape(-1, length).astype("int32")
+    text = text[: len(text) // length * length].reshape(-1, length).astype("int32")
     masked = np.random.default_rng(0).random(text.shape) < 1 / 6
     arrays = np.where(masked, MASK, text), text, masked / masked.mean(dtype="float32")
     return tuple(zip(*(np.split(x, [-TEST // length]) for x in arrays), strict=True))

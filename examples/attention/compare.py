@@ -22,8 +22,9 @@ from keras import tree
 PADDING, UNKNOWN, BEGIN, END = range(4)
 
 
-def compare(models, train, test, steps, score="accuracy", batch_size=64, seeds=3,
-            rate=3e-3, xla="auto"):
+def compare(
+    models, train, test, steps, score="accuracy", batch_size=64, seeds=3, rate=3e-3, xla="auto"
+):
     """Trains models and prints their test metric.
 
     Args:
@@ -50,35 +51,52 @@ def compare(models, train, test, steps, score="accuracy", batch_size=64, seeds=3
             model = make(seed)
             _compile(model, train, keras.optimizers.schedules.CosineDecay(rate, steps), xla)
             size, rng = len(tree.flatten(train)[0]), np.random.default_rng(seed)
-            order = np.concatenate([rng.permutation(size)
-                                    for _ in range(-(-steps * batch_size // size))])
-            rows = tree.map_structure(lambda x: x[order[:steps * batch_size]], train)  # noqa: B023
+            order = np.concatenate(
+                [rng.permutation(size) for _ in range(-(-steps * batch_size // size))]
+            )
+            rows = tree.map_structure(lambda x: x[order[: steps * batch_size]], train)  # noqa: B023
             model.fit(**_arguments(rows), batch_size=batch_size, shuffle=False, verbose=0)
-            results = model.evaluate(**_arguments(test), batch_size=256, verbose=0,
-                                     return_dict=True)
+            results = model.evaluate(
+                **_arguments(test), batch_size=256, verbose=0, return_dict=True
+            )
             scores.append(results[score])
         summary = f"{np.mean(scores):.3f} ({min(scores):.3f} to {max(scores):.3f})"
         weights = sum(int(np.prod(weight.shape)) for weight in model.trainable_weights)
-        print(f"{name:{width}}  {summary:>{len(head)}}  {weights:7,}  "
-              f"{time.monotonic() - begin:7.0f}", flush=True)
+        print(
+            f"{name:{width}}  {summary:>{len(head)}}  {weights:7,}  "
+            f"{time.monotonic() - begin:7.0f}",
+            flush=True,
+        )
 
 
 def _options(seeds, steps):
-    parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=seeds,
-                        help=f"number of models of each kind (default: {seeds})")
-    parser.add_argument("--steps", type=int, default=steps,
-                        help=f"number of training steps (default: {steps})")
+    parser = argparse.ArgumentParser(
+        description=sys.modules["__main__"].__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--seeds", type=int, default=seeds, help=f"number of models of each kind (default: {seeds})"
+    )
+    parser.add_argument(
+        "--steps", type=int, default=steps, help=f"number of training steps (default: {steps})"
+    )
     return parser.parse_args()
 
 
 def _compile(model, rows, rate, xla):
-    losses = {} if isinstance(rows, dict) else {
-        "loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        "weighted_metrics": ["accuracy"]}
-    model.compile(optimizer=keras.optimizers.Adam(rate, global_clipnorm=1.0),
-                  jit_compile="auto" if keras.config.backend() == "torch" else xla, **losses)
+    losses = (
+        {}
+        if isinstance(rows, dict)
+        else {
+            "loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+            "weighted_metrics": ["accuracy"],
+        }
+    )
+    model.compile(
+        optimizer=keras.optimizers.Adam(rate, global_clipnorm=1.0),
+        jit_compile="auto" if keras.config.backend() == "torch" else xla,
+        **losses,
+    )
 
 
 def _arguments(rows):
@@ -104,10 +122,14 @@ def labelled_words(length, vocabulary_size=4000):
     id_of = {word: number for number, (word, _) in enumerate(common, start=2)}
     classes = {name: number for number, name in enumerate(sorted(set(labels["train"])))}
     train, test = (
-        {"token_ids": padded([[id_of.get(word, UNKNOWN) for word in row] for row in words[split]],
-                             length),
-         "label": np.array([classes[name] for name in labels[split]], "int32")}
-        for split in ("train", "validation"))
+        {
+            "token_ids": padded(
+                [[id_of.get(word, UNKNOWN) for word in row] for row in words[split]], length
+            ),
+            "label": np.array([classes[name] for name in labels[split]], "int32"),
+        }
+        for split in ("train", "validation")
+    )
     return train, test, len(classes)
 
 
@@ -118,8 +140,11 @@ def names_of_functions(longest=24):
         Sorted list of strings of at most `longest` characters.
     """
     files = Path(os.__file__).parent.glob("*.py")
-    names = {name for file in files for name in re.findall(
-        r"\b[a-z]+(?:_[a-z]+)+\b", file.read_text(encoding="utf-8"))}
+    names = {
+        name
+        for file in files
+        for name in re.findall(r"\b[a-z]+(?:_[a-z]+)+\b", file.read_text(encoding="utf-8"))
+    }
     return sorted(name for name in names if len(name) <= longest)
 
 
@@ -127,7 +152,7 @@ def padded(rows, length):
     """Returns lists of integers as an array `(N, length)`, padded with 0."""
     array = np.zeros((len(rows), length), "int32")
     for line, row in zip(array, rows, strict=True):
-        line[:len(row)] = row
+        line[: len(row)] = row
     return array
 
 
@@ -137,5 +162,7 @@ def split(rows, test=1000):
     XLA compiles the evaluation only once if `test` is a multiple of 256.
     """
     order = np.random.default_rng(0).permutation(len(tree.flatten(rows)[0]))
-    return tuple(tree.map_structure(lambda x: x[part], rows)  # noqa: B023
-                 for part in (order[:-test], order[-test:]))
+    return tuple(
+        tree.map_structure(lambda x: x[part], rows)  # noqa: B023
+        for part in (order[:-test], order[-test:])
+    )

@@ -21,8 +21,9 @@ OPTIONS = {
 def main():
     models = {"no attention": lambda seed: encoder(None)}
     for name, options in OPTIONS.items():
-        models[name] = lambda seed, options=options: encoder(ExpandedWindowAttention(
-            4, 16, window=1, extension=4, seed=seed, **options))
+        models[name] = lambda seed, options=options: encoder(
+            ExpandedWindowAttention(4, 16, window=1, extension=4, seed=seed, **options)
+        )
     compare(models, *rows(LONG), steps=200, batch_size=16, seeds=1, xla=True)
 
 

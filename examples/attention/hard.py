@@ -28,12 +28,18 @@ class Reinforced(Recall):
 
 
 def main():
-    models = {"no attention": lambda seed: Recall(hidden_dim=34),
-              "soft": lambda seed: Recall(Attention("bilinear", seed=seed))}
-    for estimator, model in (("straight_through", Recall), ("gumbel", Recall),
-                             ("reinforce", Reinforced)):
+    models = {
+        "no attention": lambda seed: Recall(hidden_dim=34),
+        "soft": lambda seed: Recall(Attention("bilinear", seed=seed)),
+    }
+    for estimator, model in (
+        ("straight_through", Recall),
+        ("gumbel", Recall),
+        ("reinforce", Reinforced),
+    ):
         models[estimator] = lambda seed, estimator=estimator, model=model: model(
-            HardAttention(estimator, "bilinear", seed=seed))
+            HardAttention(estimator, "bilinear", seed=seed)
+        )
     compare(models, *split(rows()), steps=1000)
 
 

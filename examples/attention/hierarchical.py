@@ -26,8 +26,15 @@ class Lines(HierarchicalAttentionNetwork):
 
 def lines(classes, seed, attention):
     units = 24 if attention else 27
-    model = Lines(VOCABULARY + 2, classes, embedding_dim=48, word_units=units,
-                  sentence_units=units, attention_units=48, seed=seed)
+    model = Lines(
+        VOCABULARY + 2,
+        classes,
+        embedding_dim=48,
+        word_units=units,
+        sentence_units=units,
+        attention_units=48,
+        seed=seed,
+    )
     if not attention:  # weights of zero: the mean of words and lines
         model({"token_ids": ops.ones((1, LINES * WORDS), "int32")})
         for pooling in (model.attention.word_attention, model.attention.sentence_attention):
@@ -38,8 +45,11 @@ def lines(classes, seed, attention):
 
 def main():
     train, test, classes = labelled_words(LINES * WORDS, VOCABULARY)
-    models = {"flat, attention": lambda seed: AttentiveLSTMClassifier(
-        VOCABULARY + 2, classes, embedding_dim=48, units=33, seed=seed)}
+    models = {
+        "flat, attention": lambda seed: AttentiveLSTMClassifier(
+            VOCABULARY + 2, classes, embedding_dim=48, units=33, seed=seed
+        )
+    }
     for name, attention in (("lines, mean", False), ("lines, attention", True)):
         models[name] = lambda seed, attention=attention: lines(classes, seed, attention)
     compare(models, train, test, steps=150, batch_size=32, seeds=2)

@@ -31,8 +31,10 @@ def model_of(depth, attention, seed):
     return AttentionalFactorizationMachine(FIELDS * VALUES, FIELDS, depth, 16, attention, seed=seed)
 
 
-MODELS = {f"size {depth}{', attention' * attention}": partial(model_of, depth, attention)
-          for depth, attention in ((4, False), (5, False), (12, False), (4, True))}
+MODELS = {
+    f"size {depth}{', attention' * attention}": partial(model_of, depth, attention)
+    for depth, attention in ((4, False), (5, False), (12, False), (4, True))
+}
 
 
 def main():

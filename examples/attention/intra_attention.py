@@ -30,10 +30,16 @@ def model(cell):
 
 
 def main():
-    compare({
-        "LSTM": lambda seed: model(layers.LSTMCell(59)),
-        "LSTMN": lambda seed: model(IntraAttentionLSTMCell(UNITS, LENGTH, seed=seed)),
-    }, *split(rows(), 1024), steps=600, seeds=2, xla=True)
+    compare(
+        {
+            "LSTM": lambda seed: model(layers.LSTMCell(59)),
+            "LSTMN": lambda seed: model(IntraAttentionLSTMCell(UNITS, LENGTH, seed=seed)),
+        },
+        *split(rows(), 1024),
+        steps=600,
+        seeds=2,
+        xla=True,
+    )
 
 
 if __name__ == "__main__":

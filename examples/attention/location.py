@@ -28,19 +28,26 @@ def model(hidden_dim, attention=None):
     words, position = keras.Input((LENGTH,), dtype="int32"), keras.Input((1,), dtype="int32")
     query = layers.Embedding(LENGTH, hidden_dim)(position)
     states = layers.Embedding(WORDS, hidden_dim)(words)
-    read = ops.mean(states, axis=1, keepdims=True) if attention is None else (
-        attention(query, states))
+    read = (
+        ops.mean(states, axis=1, keepdims=True) if attention is None else (attention(query, states))
+    )
     features = layers.Flatten()(layers.Concatenate()([read, query]))
     logits = layers.Dense(WORDS)(layers.Dense(2 * hidden_dim, "relu")(features))
     return keras.Model((words, position), logits)
 
 
 def main():
-    compare({
-        "no attention": lambda seed: model(34),
-        "bilinear": lambda seed: model(32, Attention("bilinear", seed=seed)),
-        "location": lambda seed: model(33, Attention(LocationScore(LENGTH, seed=seed), seed=seed)),
-    }, *split(rows()), steps=1000)
+    compare(
+        {
+            "no attention": lambda seed: model(34),
+            "bilinear": lambda seed: model(32, Attention("bilinear", seed=seed)),
+            "location": lambda seed: model(
+                33, Attention(LocationScore(LENGTH, seed=seed), seed=seed)
+            ),
+        },
+        *split(rows()),
+        steps=1000,
+    )
 
 
 if __name__ == "__main__":

@@ -21,8 +21,10 @@ KINDS = {
 
 
 def main():
-    models = {name: lambda seed, kind=kind: LuongSeq2Seq(CHARACTERS, seed=seed, **kind)
-              for name, kind in KINDS.items()}
+    models = {
+        name: lambda seed, kind=kind: LuongSeq2Seq(CHARACTERS, seed=seed, **kind)
+        for name, kind in KINDS.items()
+    }
     compare(models, *split(rows(), 500), steps=300, score="token_accuracy", batch_size=32, seeds=1)
 
 

@@ -41,10 +41,14 @@ def rows(count=20_000):
 
 
 def main():
-    compare({
-        "no pointers": lambda seed: Classes(1, 50, seed=seed),
-        "pointers": lambda seed: PointerNetwork(1, 48, seed=seed),
-    }, *split(rows()), steps=1000)
+    compare(
+        {
+            "no pointers": lambda seed: Classes(1, 50, seed=seed),
+            "pointers": lambda seed: PointerNetwork(1, 48, seed=seed),
+        },
+        *split(rows()),
+        steps=1000,
+    )
 
 
 if __name__ == "__main__":

@@ -22,14 +22,16 @@ VOCABULARY = NAME + NAMES
 def rows(count=10_000):
     rng = np.random.default_rng(0)
     new = rng.random((3, count)) < 0.5
-    a, b, c = np.where(new, VOCABULARY + new.cumsum(axis=0) - 1,
-                       rng.integers(NAME, VOCABULARY, size=(3, count)))
+    a, b, c = np.where(
+        new, VOCABULARY + new.cumsum(axis=0) - 1, rng.integers(NAME, VOCABULARY, size=(3, count))
+    )
     first, second, third, last = rng.integers(FILLER, NAME, size=(4, count))
     source = [first, a, GAVE, second, b, TO, third, c, last]
     target = [c, HAS, b, FROM, a]
     source, target_ids, label = (
         np.stack([np.broadcast_to(word, count) for word in words], axis=1).astype("int32")
-        for words in (source, [BEGIN, *target], [*target, END]))
+        for words in (source, [BEGIN, *target], [*target, END])
+    )
     return {"token_ids": source, "target_ids": target_ids, "label": label}
 
 
@@ -46,12 +48,20 @@ def model(first, copying, coverage, seed):
 def main():
     train, test = split(rows())
     first = {name: train[name][:1] for name in ("token_ids", "target_ids")}
-    compare({
-        f"{name}{', coverage' * coverage}": lambda seed, copying=copying, coverage=coverage: model(
-            first, copying, coverage, seed)
-        for name, copying in (("no copying", False), ("copying", True))
-        for coverage in (False, True)
-    }, train, test, steps=300, score="token_accuracy", seeds=2)
+    compare(
+        {
+            f"{name}{', coverage' * coverage}": lambda seed, copying=copying, coverage=coverage: (
+                model(first, copying, coverage, seed)
+            )
+            for name, copying in (("no copying", False), ("copying", True))
+            for coverage in (False, True)
+        },
+        train,
+        test,
+        steps=300,
+        score="token_accuracy",
+        seeds=2,
+    )
 
 
 if __name__ == "__main__":

@@ -15,9 +15,12 @@ UNITS = {"last": 27, "mean": 27, "max": 27, "attention": 24, "self_attention": 2
 
 def main():
     train, test, classes = labelled_words(40)
-    models = {reduce: lambda seed, reduce=reduce, units=units: AttentiveLSTMClassifier(
-        4002, classes, embedding_dim=48, units=units, reduce=reduce, dropout=0.3, seed=seed)
-        for reduce, units in UNITS.items()}
+    models = {
+        reduce: lambda seed, reduce=reduce, units=units: AttentiveLSTMClassifier(
+            4002, classes, embedding_dim=48, units=units, reduce=reduce, dropout=0.3, seed=seed
+        )
+        for reduce, units in UNITS.items()
+    }
     compare(models, train, test, steps=250, batch_size=32, seeds=2)
 
 

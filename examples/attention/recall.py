@@ -27,15 +27,19 @@ class Recall(keras.Model):
     def __init__(self, attention=None, hidden_dim=32):
         super().__init__()
         self.key_embedding, self.value_embedding = (
-            layers.Embedding(size, hidden_dim) for size in (KEYS, VALUES))
+            layers.Embedding(size, hidden_dim) for size in (KEYS, VALUES)
+        )
         self.join, self.hidden = layers.Dense(hidden_dim), layers.Dense(2 * hidden_dim, "relu")
         self.logits = layers.Dense(VALUES)
         self.attention = attention
 
     def call(self, inputs, training=None):  # Keras passes `training` on to the attention
         pairs, question = inputs
-        states = self.join(ops.concatenate(
-            [self.key_embedding(pairs[:, :, 0]), self.value_embedding(pairs[:, :, 1])], axis=-1))
+        states = self.join(
+            ops.concatenate(
+                [self.key_embedding(pairs[:, :, 0]), self.value_embedding(pairs[:, :, 1])], axis=-1
+            )
+        )
         query = self.key_embedding(question)
         features = ops.concatenate([self.read(query, states), query], axis=-1)
         return self.logits(self.hidden(features[:, 0]))

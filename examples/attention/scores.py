@@ -18,7 +18,8 @@ def main():
     models = {"no attention": lambda seed: Recall(hidden_dim=36)}
     for score, hidden_dim in HIDDEN_DIMS.items():
         models[score] = lambda seed, score=score, hidden_dim=hidden_dim: Recall(
-            Attention(score, seed=seed), hidden_dim)
+            Attention(score, seed=seed), hidden_dim
+        )
     models["cosine"] = lambda seed: Recall(Attention(CosineScore(10.0, learn_beta=True)), 36)
     compare(models, *split(rows()), steps=1000)
 

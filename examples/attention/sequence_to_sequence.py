@@ -20,12 +20,13 @@ UNITS = {"states": 64, "summary": 61, "input": 56, "both": 54}
 
 def model(decode):
     source_ids, target_ids = (
-        keras.Input((size,), dtype="int32") for size in (LONGEST, LONGEST + 1))
+        keras.Input((size,), dtype="int32") for size in (LONGEST, LONGEST + 1)
+    )
     source, target = (
         layers.Embedding(CHARACTERS, EMBEDDING_DIM, mask_zero=ids is source_ids)(ids)
-        for ids in (source_ids, target_ids))
-    return keras.Model((source_ids, target_ids),
-                       layers.Dense(CHARACTERS)(decode(source, target)))
+        for ids in (source_ids, target_ids)
+    )
+    return keras.Model((source_ids, target_ids), layers.Dense(CHARACTERS)(decode(source, target)))
 
 
 def no_source(source, target):
@@ -43,8 +44,9 @@ def main():
     data = (data["token_ids"], data["target_ids"]), data["label"], data["sample_weight"]
     models = {"no source": lambda seed: model(no_source)}
     for context, units in UNITS.items():
-        models[context] = lambda seed, context=context, units=units: model(SequenceToSequence(
-            layers.LSTMCell(units), layers.LSTMCell(units), context, seed=seed))
+        models[context] = lambda seed, context=context, units=units: model(
+            SequenceToSequence(layers.LSTMCell(units), layers.LSTMCell(units), context, seed=seed)
+        )
     models["attention"] = lambda seed: model(attentive)
     compare(models, *split(data, 500), steps=300, batch_size=32, seeds=1)
 

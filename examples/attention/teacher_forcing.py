@@ -25,13 +25,22 @@ class FreeRunning(BahdanauSeq2Seq):
 
 def main():
     decay = PolynomialDecay(1.0, STEPS, 0.5)
-    compare({
-        "always forced": lambda seed: FreeRunning(CHARACTERS, 48, seed=seed),
-        "by name": lambda seed: FreeRunning(
-            CHARACTERS, 48, seed=seed, teacher_forcing_ratio=decay, level="sequence"),
-        "by character": lambda seed: FreeRunning(
-            CHARACTERS, 48, seed=seed, teacher_forcing_ratio=decay, level="token"),
-    }, *split(rows(), 500), steps=STEPS, score="token_accuracy", batch_size=32, seeds=1)
+    compare(
+        {
+            "always forced": lambda seed: FreeRunning(CHARACTERS, 48, seed=seed),
+            "by name": lambda seed: FreeRunning(
+                CHARACTERS, 48, seed=seed, teacher_forcing_ratio=decay, level="sequence"
+            ),
+            "by character": lambda seed: FreeRunning(
+                CHARACTERS, 48, seed=seed, teacher_forcing_ratio=decay, level="token"
+            ),
+        },
+        *split(rows(), 500),
+        steps=STEPS,
+        score="token_accuracy",
+        batch_size=32,
+        seeds=1,
+    )
 
 
 if __name__ == "__main__":

@@ -13,16 +13,39 @@ from keras import layers
 
 from keras_attn.layers import VectorToSequence
 
-ONES = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
-        "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen")
+ONES = (
+    "",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
+    "nineteen",
+)
 TENS = "", "", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"
 LONGEST, LETTERS = 44, 128
 
 
 def in_words(number):
     thousands, hundreds, rest = number // 1000, number // 100 % 10, number % 100
-    parts = [ONES[thousands] + " thousand", ONES[hundreds] + " hundred" if hundreds else "",
-             ONES[rest] if rest < 20 else f"{TENS[rest // 10]} {ONES[rest % 10]}".strip()]
+    parts = [
+        ONES[thousands] + " thousand",
+        ONES[hundreds] + " hundred" if hundreds else "",
+        ONES[rest] if rest < 20 else f"{TENS[rest // 10]} {ONES[rest % 10]}".strip(),
+    ]
     return " ".join(filter(None, parts))
 
 
@@ -35,14 +58,22 @@ def rows():
 
 
 def model(feed):
-    return keras.Sequential([layers.Dense(64, activation="tanh"),
-                             VectorToSequence(layers.LSTMCell(96), LONGEST, feed),
-                             layers.Dense(LETTERS)])
+    return keras.Sequential(
+        [
+            layers.Dense(64, activation="tanh"),
+            VectorToSequence(layers.LSTMCell(96), LONGEST, feed),
+            layers.Dense(LETTERS),
+        ]
+    )
 
 
 def main():
-    compare({"first step": lambda seed: model("first"),
-             "every step": lambda seed: model("every")}, *split(rows()), steps=1200, seeds=1)
+    compare(
+        {"first step": lambda seed: model("first"), "every step": lambda seed: model("every")},
+        *split(rows()),
+        steps=1200,
+        seeds=1,
+    )
 
 
 if __name__ == "__main__":

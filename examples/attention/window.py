@@ -15,7 +15,8 @@ def main():
     models = {"no attention": lambda seed: encoder(None)}
     for window in (2, 8, LONG):
         models[f"{window} on either side"] = lambda seed, window=window: encoder(
-            WindowAttention(4, 16, window))
+            WindowAttention(4, 16, window)
+        )
     compare(models, *rows(LONG), steps=300, batch_size=16, seeds=1, xla=True)
 
 

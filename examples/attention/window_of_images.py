@@ -23,8 +23,11 @@ def rows(count=4_000):
     images = np.zeros((count, SIDE, SIDE), "int32")
     for image in images:
         for a, b, size in zip(*rng.integers(SIDE, size=(2, 3)), rng.integers(2, 6, 3), strict=True):
-            inside = (y - a)**2 + (x - b)**2 < size**2 if rng.random() < 0.5 else (
-                (abs(y - a) < size) & (abs(x - b) < size / 2))
+            inside = (
+                (y - a) ** 2 + (x - b) ** 2 < size**2
+                if rng.random() < 0.5
+                else ((abs(y - a) < size) & (abs(x - b) < size / 2))
+            )
             image[inside] = 1
     return np.where(rng.random(images.shape) < 0.25, 1 - images, images), images
 
@@ -42,11 +45,18 @@ def model(attention=None, flat=False):
 
 
 def main():
-    compare({
-        "no attention": lambda seed: model(),
-        "12, flattened": lambda seed: model(lambda: WindowAttention(2, 16, 12), flat=True),
-        "2 x 2": lambda seed: model(lambda: WindowAttention(2, 16, (2, 2))),
-    }, *split(rows(), 512), steps=200, batch_size=32, seeds=1, xla=True)
+    compare(
+        {
+            "no attention": lambda seed: model(),
+            "12, flattened": lambda seed: model(lambda: WindowAttention(2, 16, 12), flat=True),
+            "2 x 2": lambda seed: model(lambda: WindowAttention(2, 16, (2, 2))),
+        },
+        *split(rows(), 512),
+        steps=200,
+        batch_size=32,
+        seeds=1,
+        xla=True,
+    )
 
 
 if __name__ == "__main__":

@@ -9,13 +9,33 @@ from keras_attn.errors import UserError
 
 # So that a wrong config.json is no endless work; the deepest models have 48.
 MOST_LAYERS = 10_000
-_SIZES = ("vocabulary_size", "num_layers", "hidden_dim", "num_heads", "intermediate_dim",
-          "max_length", "num_segments", "memory_length", "reuse_length", "max_distance",
-          "target_vocabulary_size")
-_NUMBERS = ("dropout", "attention_dropout", "initializer_range", "layer_norm_epsilon",
-            "label_smoothing")
-_OPTIONAL = ("intermediate_dim", "attention_dropout", "reuse_length", "max_distance",
-             "target_vocabulary_size")
+_SIZES = (
+    "vocabulary_size",
+    "num_layers",
+    "hidden_dim",
+    "num_heads",
+    "intermediate_dim",
+    "max_length",
+    "num_segments",
+    "memory_length",
+    "reuse_length",
+    "max_distance",
+    "target_vocabulary_size",
+)
+_NUMBERS = (
+    "dropout",
+    "attention_dropout",
+    "initializer_range",
+    "layer_norm_epsilon",
+    "label_smoothing",
+)
+_OPTIONAL = (
+    "intermediate_dim",
+    "attention_dropout",
+    "reuse_length",
+    "max_distance",
+    "target_vocabulary_size",
+)
 
 
 def need_fields(config, names, path):
@@ -39,8 +59,9 @@ def read_activation(config, field, activations, path):
     """
     found = config[field]
     if not isinstance(found, str) or found not in activations:
-        raise UserError(f"{field} must be one of {', '.join(activations)}. "
-                        f"Received: {shorten(found)} in {path}")
+        raise UserError(
+            f"{field} must be one of {', '.join(activations)}. Received: {shorten(found)} in {path}"
+        )
     return activations[found]
 
 
@@ -48,8 +69,10 @@ def written_activation(architecture, activations, format):
     """The first name that a format has for an activation; raises UserError if it has none."""
     names = [theirs for theirs, ours in activations.items() if ours == architecture["activation"]]
     if not names:
-        raise UserError(f"{format} needs one of {', '.join(dict.fromkeys(activations.values()))}. "
-                        f"Received: activation={architecture['activation']}")
+        raise UserError(
+            f"{format} needs one of {', '.join(dict.fromkeys(activations.values()))}. "
+            f"Received: activation={architecture['activation']}"
+        )
     return names[0]
 
 
@@ -75,19 +98,24 @@ def check_numbers(architecture, source, most_layers):
         UserError: Names the first that is not.
     """
     if not isinstance(architecture, dict):
-        raise UserError(f"architecture must be an object. Received: {shorten(architecture)} in "
-                        f"{source}")
+        raise UserError(
+            f"architecture must be an object. Received: {shorten(architecture)} in {source}"
+        )
     for name in (*_SIZES, *_NUMBERS):
         value, whole = architecture.get(name), name in _SIZES
         if value is None and (name in _OPTIONAL or name not in architecture):
             continue
         kind = int if whole else (int, float)
         if isinstance(value, bool) or not isinstance(value, kind) or not 0 <= value < 2**31:
-            raise UserError(f"{name} must be a {'whole ' * whole}number of at least 0. "
-                            f"Received: {shorten(value)} in {source}")
+            raise UserError(
+                f"{name} must be a {'whole ' * whole}number of at least 0. "
+                f"Received: {shorten(value)} in {source}"
+            )
     if architecture.get("num_layers", 0) > most_layers:
-        raise UserError("num_layers must be as many as there are weights for. Received: "
-                        f"{architecture['num_layers']} in {source}")
+        raise UserError(
+            "num_layers must be as many as there are weights for. Received: "
+            f"{architecture['num_layers']} in {source}"
+        )
 
 
 def require_arguments(given, needed, sentence):
@@ -116,8 +144,10 @@ def check_size(least, weights, source):
     """
     there = sum(math.prod(array.shape) for array in weights.values())
     if least > there:
-        raise UserError(f"The weights must be those of the model that config.json describes, of "
-                        f"more than {least:,} values. Received: {there:,} in {source}")
+        raise UserError(
+            f"The weights must be those of the model that config.json describes, of "
+            f"more than {least:,} values. Received: {there:,} in {source}"
+        )
 
 
 def resolved(family, architecture, source):
@@ -137,4 +167,3 @@ def resolved(family, architecture, source):
         raise UserError(f"{source} must describe a model of {family.title}. {error}") from error
     names = keras.Model().get_config().keys() | {"name", "seed"}
     return {name: value for name, value in made.get_config().items() if name not in names}
-

@@ -39,11 +39,14 @@ def read_tokenizer(folder, rows, end_mark=True):
     config, tokenizer = (read_optional(folder, name) for name in (CONFIG, TOKENIZER))
     for name in ("add_prefix_space", "add_bos_token"):
         if config.get(name) not in (None, False):
-            raise UserError("A tokenizer must treat text as GPT-2's does. Received: "
-                            f"{name}={shorten(config[name])} in {folder}")
+            raise UserError(
+                "A tokenizer must treat text as GPT-2's does. Received: "
+                f"{name}={shorten(config[name])} in {folder}"
+            )
     found = []
-    if any(all(tf.io.gfile.exists(os.path.join(folder, name)) for name in names)
-           for names in FILES):
+    if any(
+        all(tf.io.gfile.exists(os.path.join(folder, name)) for name in names) for names in FILES
+    ):
         found.append(read_files(folder))
     if tokenizer:
         found.append(_model_of(tokenizer, os.path.join(folder, TOKENIZER)))
@@ -52,8 +55,10 @@ def read_tokenizer(folder, rows, end_mark=True):
     found = [([*pieces, *_added(folder, tokenizer, pieces)], merges) for pieces, merges in found]
     pieces, merges = found[0]
     if found[-1] != (pieces, merges):
-        raise UserError(f"{TOKENIZER} and the files of vocabulary and merges must hold the same "
-                        f"pieces and merges. Received: others in {folder}")
+        raise UserError(
+            f"{TOKENIZER} and the files of vocabulary and merges must hold the same "
+            f"pieces and merges. Received: others in {folder}"
+        )
     return fitted(pieces, merges, rows, folder, end_mark)
 
 
@@ -64,8 +69,10 @@ def fitted(pieces, merges, rows, folder, end_mark=True):
         UserError: If it has fewer.
     """
     if len(pieces) > rows:
-        raise UserError("The vocabulary must not be larger than the token table. Received: "
-                        f"{counted(len(pieces), 'piece')}, {counted(rows, 'row')} in {folder}")
+        raise UserError(
+            "The vocabulary must not be larger than the token table. Received: "
+            f"{counted(len(pieces), 'piece')}, {counted(rows, 'row')} in {folder}"
+        )
     names = map(padding_row_name, range(len(pieces), rows))
     return BytePairTokenizer([*pieces, *names], merges, folder, end_mark)
 
@@ -84,25 +91,45 @@ def write_tokenizer(folder, tokenizer, length):
     tokenizer.write(folder)
     whole = tokenizers.Tokenizer.from_str(tokenizer.to_json())
     whole.post_processor = tokenizers.processors.ByteLevel(trim_offsets=False)
-    whole.add_special_tokens([tokenizers.AddedToken(piece, normalized=True, special=True)
-                              for piece in (END_OF_TEXT, *tokenizer.added_tokens)])
+    whole.add_special_tokens(
+        [
+            tokenizers.AddedToken(piece, normalized=True, special=True)
+            for piece in (END_OF_TEXT, *tokenizer.added_tokens)
+        ]
+    )
     whole.save(os.path.join(folder, TOKENIZER))
-    write_json(os.path.join(folder, CONFIG), {
-        "tokenizer_class": "GPT2Tokenizer", "add_prefix_space": False, "model_max_length": length,
-        **{f"{name}_token": END_OF_TEXT for name in (
-            "bos", "eos", "unk", *(() if tokenizer.end_mark else ("pad",)))}})
+    write_json(
+        os.path.join(folder, CONFIG),
+        {
+            "tokenizer_class": "GPT2Tokenizer",
+            "add_prefix_space": False,
+            "model_max_length": length,
+            **{
+                f"{name}_token": END_OF_TEXT
+                for name in ("bos", "eos", "unk", *(() if tokenizer.end_mark else ("pad",)))
+            },
+        },
+    )
 
 
 def _model_of(tokenizer, path):
     """(pieces, merges) of a tokenizer.json."""
     for name, value, right in _settings(tokenizer):
         if not right:
-            raise UserError("A tokenizer must be byte-level BPE, as GPT-2's. "
-                            f"Received: {name}={shorten(value)} in {path}")
+            raise UserError(
+                "A tokenizer must be byte-level BPE, as GPT-2's. "
+                f"Received: {name}={shorten(value)} in {path}"
+            )
     model = tokenizer["model"]
     pieces = _in_order(model["vocab"].items(), 0, path)
-    merges = [tuple(pair.split(" ")) if isinstance(pair, str) else
-              tuple(pair) if isinstance(pair, list) else () for pair in model["merges"]]
+    merges = [
+        tuple(pair.split(" "))
+        if isinstance(pair, str)
+        else tuple(pair)
+        if isinstance(pair, list)
+        else ()
+        for pair in model["merges"]
+    ]
     if any(len(pair) != 2 or not all(isinstance(piece, str) for piece in pair) for pair in merges):
         raise UserError(f"Merges must be pairs of pieces. Received: others in {path}")
     return pieces, merges
@@ -121,8 +148,10 @@ def _settings(tokenizer):
     before = tokenizer.get("pre_tokenizer")
     yield "pre_tokenizer", before, isinstance(before, dict) and before.get("type") == "ByteLevel"
     # use_regex is missing in files from before there was any.
-    for name, value, needed in (("add_prefix_space", before.get("add_prefix_space"), False),
-                                ("use_regex", before.get("use_regex", True), True)):
+    for name, value, needed in (
+        ("add_prefix_space", before.get("add_prefix_space"), False),
+        ("use_regex", before.get("use_regex", True), True),
+    ):
         yield f"pre_tokenizer.{name}", value, value is needed
     after = tokenizer.get("post_processor")
     yield "post_processor", after, after is None or not _adds_tokens(after)
@@ -136,7 +165,8 @@ def _adds_tokens(processor):
     if type_name == "TemplateProcessing":  # of a text: [{"Sequence": …}] is the text alone
         single = processor.get("single")
         return not isinstance(single, list) or [
-            isinstance(piece, dict) and "Sequence" in piece for piece in single] != [True]
+            isinstance(piece, dict) and "Sequence" in piece for piece in single
+        ] != [True]
     return type_name != "ByteLevel"  # which moves offsets alone
 
 
@@ -157,7 +187,8 @@ def _in_order(items, first, source):
     """Pieces in the order of their ids, which must go on from the first."""
     found = [item for item in items if type(item[1]) is int]
     found = sorted(found, key=lambda item: item[1]) if len(found) == len(items) else []
-    if len(found) < len(items) or \
-            [number for _, number in found] != list(range(first, first + len(found))):
+    if len(found) < len(items) or [number for _, number in found] != list(
+        range(first, first + len(found))
+    ):
         raise UserError(f"The ids of the vocabulary must be 0, 1, …. Received: others in {source}")
     return [piece for piece, _ in found]

@@ -11,20 +11,35 @@ from keras_attn.checkpoints.architectures import (
 )
 
 FIELDS = {
-    "vocabulary_size": "vocab_size", "num_layers": "num_hidden_layers",
-    "hidden_dim": "hidden_size", "num_heads": "num_attention_heads",
-    "intermediate_dim": "intermediate_size", "max_length": "max_position_embeddings",
-    "num_segments": "type_vocab_size", "dropout": "hidden_dropout_prob",
-    "attention_dropout": "attention_probs_dropout_prob", "initializer_range": "initializer_range",
+    "vocabulary_size": "vocab_size",
+    "num_layers": "num_hidden_layers",
+    "hidden_dim": "hidden_size",
+    "num_heads": "num_attention_heads",
+    "intermediate_dim": "intermediate_size",
+    "max_length": "max_position_embeddings",
+    "num_segments": "type_vocab_size",
+    "dropout": "hidden_dropout_prob",
+    "attention_dropout": "attention_probs_dropout_prob",
+    "initializer_range": "initializer_range",
     "layer_norm_epsilon": "layer_norm_eps",
 }
 # Names in `transformers`.
-ACTIVATIONS = {"gelu": "gelu_erf", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh",
-               "relu": "relu"}
+ACTIVATIONS = {
+    "gelu": "gelu_erf",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "relu": "relu",
+}
 
 
-def read_architecture(family: Any, config: Mapping, path: str, most_layers: int,
-                      activations: Mapping = ACTIVATIONS, fields: Mapping = FIELDS) -> dict:
+def read_architecture(
+    family: Any,
+    config: Mapping,
+    path: str,
+    most_layers: int,
+    activations: Mapping = ACTIVATIONS,
+    fields: Mapping = FIELDS,
+) -> dict:
     """Returns the arguments of a backbone.
 
     Args:
@@ -44,8 +59,12 @@ def read_architecture(family: Any, config: Mapping, path: str, most_layers: int,
     return check_architecture(family, architecture, path, most_layers)
 
 
-def write_architecture(architecture: Mapping, library: str, activations: Mapping = ACTIVATIONS,
-                       fields: Mapping = FIELDS) -> dict:
+def write_architecture(
+    architecture: Mapping,
+    library: str,
+    activations: Mapping = ACTIVATIONS,
+    fields: Mapping = FIELDS,
+) -> dict:
     """Returns the fields of an architecture.
 
     Args:
@@ -56,5 +75,7 @@ def write_architecture(architecture: Mapping, library: str, activations: Mapping
     Raises:
         UserError: If the library does not have its activation.
     """
-    return {**{theirs: architecture[ours] for ours, theirs in fields.items()},
-            "hidden_act": written_activation(architecture, activations, library)}
+    return {
+        **{theirs: architecture[ours] for ours, theirs in fields.items()},
+        "hidden_act": written_activation(architecture, activations, library),
+    }

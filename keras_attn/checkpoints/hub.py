@@ -10,9 +10,19 @@ from keras_attn.io.paths import check_path
 PREFIX = "hf:"
 _HUB_NAME = re.compile(r"(?:[A-Za-z0-9][\w-]*/)?[A-Za-z0-9][\w.-]*")  # [OWNER/]MODEL
 # What is read; no pickle is even downloaded.
-_FILES = ["config.json", "*.safetensors", "*.safetensors.index.json", "vocab.txt", "vocab.json",
-          "merges.txt", "spiece.model", "tokenizer.json", "tokenizer_config.json",
-          "special_tokens_map.json", "added_tokens.json"]
+_FILES = [
+    "config.json",
+    "*.safetensors",
+    "*.safetensors.index.json",
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+    "spiece.model",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+]
 
 
 def local_folder(source):
@@ -30,17 +40,21 @@ def local_folder(source):
     try:
         import huggingface_hub
     except ImportError as error:
-        raise UserError("hf:NAME needs huggingface_hub: pip install 'keras-attn[convert]'. "
-                        f"Received: {source}, not installed") from error
+        raise UserError(
+            "hf:NAME needs huggingface_hub: pip install 'keras-attn[convert]'. "
+            f"Received: {source}, not installed"
+        ) from error
     name, _, revision = source.removeprefix(PREFIX).partition("@")
     try:
         return huggingface_hub.snapshot_download(
-            name, revision=revision or None, allow_patterns=_FILES,
-            ignore_patterns=["*/*"])  # of other formats
+            name, revision=revision or None, allow_patterns=_FILES, ignore_patterns=["*/*"]
+        )  # of other formats
     except Exception as error:  # of the network, of the hub, of its cache: no common class
         reason = first_line(error)[:200]
-        raise UserError("hf:NAME must be a model of the Hugging Face Hub that can be reached or is "
-                        f"in the cache. Received: {source} ({reason})") from error
+        raise UserError(
+            "hf:NAME must be a model of the Hugging Face Hub that can be reached or is "
+            f"in the cache. Received: {source} ({reason})"
+        ) from error
 
 
 def what_is_meant(folder):

@@ -21,12 +21,19 @@ def models_of(family: Any, prefix: str, own: Mapping[str, str]) -> dict[str, str
             task is first.
     """
     suffixes = {task: TASKS.fields(task).huggingface_class for task in TASKS}
-    return {**own, **{prefix + suffix: task for task, suffix in suffixes.items()
-                      if suffix and family.supports(task)}}
+    return {
+        **own,
+        **{
+            prefix + suffix: task
+            for task, suffix in suffixes.items()
+            if suffix and family.supports(task)
+        },
+    }
 
 
-def read_config(folder: str, config: Mapping | None, defaults: Mapping,
-                models: Iterable[str]) -> tuple[str, dict, str]:
+def read_config(
+    folder: str, config: Mapping | None, defaults: Mapping, models: Iterable[str]
+) -> tuple[str, dict, str]:
     """Returns the path of config.json, its content with defaults, and the class of the model.
 
     Args:
@@ -42,8 +49,10 @@ def read_config(folder: str, config: Mapping | None, defaults: Mapping,
     config = {**defaults, **(config or read_object(path))}
     found = config.get("architectures")
     if found not in [[name] for name in models]:
-        raise UserError(f"architectures must name one of {', '.join(models)}. "
-                        f"Received: {shorten(found)} in {path}")
+        raise UserError(
+            f"architectures must name one of {', '.join(models)}. "
+            f"Received: {shorten(found)} in {path}"
+        )
     return path, config, found[0]
 
 
@@ -66,8 +75,10 @@ def model_of_task(models: Mapping[str, str], task: str) -> str:
     for name, own in models.items():
         if own == task:
             return name
-    raise UserError(f"transformers has no model for {task} in this family. Its models are for "
-                    f"{', '.join(dict.fromkeys(models.values()))}")
+    raise UserError(
+        f"transformers has no model for {task} in this family. Its models are for "
+        f"{', '.join(dict.fromkeys(models.values()))}"
+    )
 
 
 def check_class_names(names, field, path):
@@ -78,9 +89,12 @@ def check_class_names(names, field, path):
         field, path: Of the file, for the message.
     """
     if not isinstance(names, list) or not all(
-            isinstance(name, str) and is_text(name) for name in names):
-        raise UserError(f"{field} must be a list of strings, one for each class. "
-                        f"Received: {shorten(names)} in {path}")
+        isinstance(name, str) and is_text(name) for name in names
+    ):
+        raise UserError(
+            f"{field} must be a list of strings, one for each class. "
+            f"Received: {shorten(names)} in {path}"
+        )
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise UserError(f"{field} must be different. Received: {shorten(twice)} twice in {path}")
@@ -96,8 +110,10 @@ def require_values(config: Mapping, values: Mapping, path: str) -> None:
     """
     for name, value in values.items():
         if config.get(name) != value:
-            raise UserError(f"{name} must be {str(value)[:50]}. "
-                            f"Received: {name}={shorten(config.get(name))} in {path}")
+            raise UserError(
+                f"{name} must be {str(value)[:50]}. "
+                f"Received: {name}={shorten(config.get(name))} in {path}"
+            )
 
 
 def read_labels(config: Mapping, path: str) -> list[str]:
@@ -112,8 +128,9 @@ def read_labels(config: Mapping, path: str) -> list[str]:
     except (KeyError, TypeError):
         labels = None
     if not labels:
-        raise UserError("id2label must name the classes 0, 1, …. "
-                        f"Received: {shorten(names)} in {path}")
+        raise UserError(
+            f"id2label must name the classes 0, 1, …. Received: {shorten(names)} in {path}"
+        )
     check_class_names(labels, "id2label", path)
     return labels
 

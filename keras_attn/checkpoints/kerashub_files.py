@@ -18,8 +18,12 @@ def class_of(found):
 
 def object_of(module, name, config):
     """The JSON object of a class of KerasHub."""
-    return {"module": f"keras_hub.src.{module}", "class_name": name, "config": config,
-            "registered_name": f"keras_hub>{name}"}
+    return {
+        "module": f"keras_hub.src.{module}",
+        "class_name": name,
+        "config": config,
+        "registered_name": f"keras_hub>{name}",
+    }
 
 
 def write_config(folder, family, name, arguments):
@@ -32,9 +36,14 @@ def write_config(folder, family, name, arguments):
         arguments: Of the backbone.
     """
     write_json(os.path.join(folder, "metadata.json"), {"keras_version": "3.12.0"})
-    write_json(os.path.join(folder, CONFIG), object_of(
-        f"models.{family}.{family}_backbone", name,
-        {"name": f"{family}_backbone", "trainable": True, "dtype": "float32", **arguments}))
+    write_json(
+        os.path.join(folder, CONFIG),
+        object_of(
+            f"models.{family}.{family}_backbone",
+            name,
+            {"name": f"{family}_backbone", "trainable": True, "dtype": "float32", **arguments},
+        ),
+    )
 
 
 def read_tensors(path):
@@ -50,8 +59,10 @@ def read_tensors(path):
             # A compressed or an unwritten one can be of any size, whatever the file's.
             plain = entry.chunks is None and entry.id.get_storage_size() == entry.nbytes
             if entry.external or entry.is_virtual or not plain:
-                raise UserError("All tensors must be in the file itself, as they are. "
-                                f"Received: {name} in {path}")
+                raise UserError(
+                    "All tensors must be in the file itself, as they are. "
+                    f"Received: {name} in {path}"
+                )
             new = name.replace(_LAYERS_OF_KERAS_2, "layers/", 1)
             names[new], header[new] = name, (tuple(entry.shape), entry.dtype.name)
 
@@ -77,8 +88,9 @@ def _opened(path):
     except UserError:
         raise
     except (OSError, RuntimeError, KeyError, ValueError, TypeError) as error:
-        raise UserError("A whole HDF5 file is needed. "
-                        f"Received: {path} ({str(error).splitlines()[0]})") from error
+        raise UserError(
+            f"A whole HDF5 file is needed. Received: {path} ({str(error).splitlines()[0]})"
+        ) from error
 
 
 def write_tensors(path, tensors):

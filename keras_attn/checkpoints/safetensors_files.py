@@ -23,10 +23,11 @@ def refused_pickle(path):
     files = re.sub(r"-\d+-of-\d+", "-*", name) if re.fullmatch(r"[\w.-]+", name) else "FILE"
     return UserError(
         f"{WEIGHTS} is needed; a pickle can run code when it is read, so none is. To make one "
-        "safely, in its folder: python -c \"import glob, torch, safetensors.torch as s; "
+        'safely, in its folder: python -c "import glob, torch, safetensors.torch as s; '
         f"s.save_file({{k: v.clone() for f in glob.glob('{files}') or ['{files}'] for k, v in "
         f"torch.load(f, map_location='cpu', weights_only=True).items()}}, '{WEIGHTS}')\". "
-        f"Received: {path}")
+        f"Received: {path}"
+    )
 
 
 def read_tensors(folder):
@@ -41,12 +42,16 @@ def read_tensors(folder):
     elif os.path.isfile(index):
         files = _parts_of(index)
     else:
-        pickles = sorted((name for name in os.listdir(folder) if name.endswith(PICKLES)),
-                         key=lambda name: (not name.startswith("pytorch_model"), name))
+        pickles = sorted(
+            (name for name in os.listdir(folder) if name.endswith(PICKLES)),
+            key=lambda name: (not name.startswith("pytorch_model"), name),
+        )
         if pickles:
             raise refused_pickle(os.path.join(folder, pickles[0]))
-        raise UserError(f"{WEIGHTS} is needed; pickles are neither read nor downloaded. "
-                        f"Received: {folder} without it")
+        raise UserError(
+            f"{WEIGHTS} is needed; pickles are neither read nor downloaded. "
+            f"Received: {folder} without it"
+        )
     header, place = {}, {}
     for name in files:
         path = os.path.join(folder, name)
@@ -82,8 +87,10 @@ def _parts_of(index):
     files = sorted({str(name) for name in found.values()})
     for name in files:
         if os.path.basename(name) != name or not name.endswith(".safetensors"):
-            raise UserError("The parts must be .safetensors files beside their index. "
-                            f"Received: {shorten(name)} in {index}")
+            raise UserError(
+                "The parts must be .safetensors files beside their index. "
+                f"Received: {shorten(name)} in {index}"
+            )
     return files
 
 
@@ -91,8 +98,10 @@ def _safetensors(module):
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise UserError("Folders of transformers need safetensors: pip install "
-                        "'keras-attn[convert]'. Received: not installed") from error
+        raise UserError(
+            "Folders of transformers need safetensors: pip install "
+            "'keras-attn[convert]'. Received: not installed"
+        ) from error
 
 
 @contextlib.contextmanager
@@ -106,5 +115,6 @@ def _opened(path):
         raise
     except (safetensors.SafetensorError, OSError, ValueError, TypeError) as error:
         reason = str(error).splitlines()[0]
-        raise UserError(f"A whole safetensors file is needed. Received: {path} "
-                        f"({reason})") from error
+        raise UserError(
+            f"A whole safetensors file is needed. Received: {path} ({reason})"
+        ) from error

@@ -19,8 +19,9 @@ TOKENIZER, CONFIG = "tokenizer.json", "tokenizer_config.json"
 _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED = 1, 2, 3, 4
 _UNIGRAM = 1
 # What is done to text, besides what `_model_of` names.
-_QUOTES = [{"type": "Replace", "pattern": {"String": quote}, "content": '"'}
-           for quote in ("``", "''")]
+_QUOTES = [
+    {"type": "Replace", "pattern": {"String": quote}, "content": '"'} for quote in ("``", "''")
+]
 _BLANKS = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
 
 
@@ -42,8 +43,10 @@ def read_tokenizer(folder, rows, lowercase):
     if os.path.isfile(path):
         model, lowers = _model_of(read_object(path), path)
         if lowercase not in (None, lowers):
-            raise UserError(f"A tokenizer must lower-case text or not. Received: {lowers} in {path}"
-                            f", {lowercase} in another file or by you")
+            raise UserError(
+                f"A tokenizer must lower-case text or not. Received: {lowers} in {path}"
+                f", {lowercase} in another file or by you"
+            )
         made, lowercase = SentencePieceTokenizer(model, lowers, path), lowers
     tokenizer = made
     if os.path.isfile(os.path.join(folder, FILE)):
@@ -51,12 +54,15 @@ def read_tokenizer(folder, rows, lowercase):
     if tokenizer is None:
         return None, lowercase
     if made and made.vocabulary != tokenizer.vocabulary:
-        raise UserError(f"{TOKENIZER} and {FILE} must hold the same pieces. "
-                        f"Received: others in {folder}")
+        raise UserError(
+            f"{TOKENIZER} and {FILE} must hold the same pieces. Received: others in {folder}"
+        )
     if tokenizer.vocabulary_size != rows:
-        raise UserError("The vocabulary must have a piece for each row of the token table. "
-                        f"Received: {counted(tokenizer.vocabulary_size, 'piece')}, "
-                        f"{counted(rows, 'row')} in {folder}")
+        raise UserError(
+            "The vocabulary must have a piece for each row of the token table. "
+            f"Received: {counted(tokenizer.vocabulary_size, 'piece')}, "
+            f"{counted(rows, 'row')} in {folder}"
+        )
     return tokenizer, lowercase
 
 
@@ -65,26 +71,41 @@ def _model_of(found, path):
     steps = _steps(found.get("normalizer"), "normalizers")
     lowers = {"type": "Lowercase"} in steps
     maps = [step for step in steps if _type(step) == "Precompiled"]
-    wanted = [*_QUOTES, {"type": "NFKD"}, {"type": "StripAccents"},
-              *[{"type": "Lowercase"}] * lowers, *maps[:1]]
+    wanted = [
+        *_QUOTES,
+        {"type": "NFKD"},
+        {"type": "StripAccents"},
+        *[{"type": "Lowercase"}] * lowers,
+        *maps[:1],
+    ]
     before = _steps(found.get("pre_tokenizer"), "pretokenizers")
     model = found.get("model")
     model = model if isinstance(model, dict) else {}
     for name, value, right in (
-            ("model.type", model.get("type"), model.get("type") == "Unigram"),
-            ("model.byte_fallback", model.get("byte_fallback"), not model.get("byte_fallback")),
-            ("normalizer", steps, [step for step in steps if step != _BLANKS] == wanted),
-            ("pre_tokenizer", before, [_type(one) for one in before] in (
-                ["Metaspace"], ["WhitespaceSplit", "Metaspace"]) and _is_before_words(before[-1]))):
+        ("model.type", model.get("type"), model.get("type") == "Unigram"),
+        ("model.byte_fallback", model.get("byte_fallback"), not model.get("byte_fallback")),
+        ("normalizer", steps, [step for step in steps if step != _BLANKS] == wanted),
+        (
+            "pre_tokenizer",
+            before,
+            [_type(one) for one in before] in (["Metaspace"], ["WhitespaceSplit", "Metaspace"])
+            and _is_before_words(before[-1]),
+        ),
+    ):
         if not right:
-            raise UserError("A tokenizer must be sentencepiece's, as XLNet's. "
-                            f"Received: {name}={shorten(value)} in {path}")
+            raise UserError(
+                "A tokenizer must be sentencepiece's, as XLNet's. "
+                f"Received: {name}={shorten(value)} in {path}"
+            )
     try:
         charsmap = maps[0]["precompiled_charsmap"] or "" if maps else ""
         charsmap = base64.b64decode(charsmap, validate=True)
         pieces = [(piece, float(score)) for piece, score in model["vocab"]]
-        more = [token["content"] for token in found.get("added_tokens") or []
-                if token["id"] >= len(pieces)]
+        more = [
+            token["content"]
+            for token in found.get("added_tokens") or []
+            if token["id"] >= len(pieces)
+        ]
         encoded = b"".join(_field(1, _piece(*piece)) for piece in pieces)
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise UserError(f"Pieces with numbers are needed. Received: others in {path}") from error
@@ -110,7 +131,8 @@ def _is_before_words(metaspace):
     """Whether it puts its sign before each word, the first too."""
     return metaspace.get("replacement") == "\u2581" and (
         metaspace.get("prepend_scheme", "always" if metaspace.get("add_prefix_space") else None)
-        == "always")
+        == "always"
+    )
 
 
 def _piece(piece, score):

@@ -68,7 +68,7 @@ def _turned(array):
     """The transposed matrix in memory's order, by blocks: three times as fast as at once."""
     result = np.empty(array.shape[::-1], array.dtype)
     for row in range(0, len(array), 128):
-        result[:, row:row + 128] = array[row:row + 128].T
+        result[:, row : row + 128] = array[row : row + 128].T
     return result
 
 
@@ -124,32 +124,40 @@ class Tensors:
         missing = sorted(names - self.header.keys())
         left = sorted(self.header.keys() - names - set(unused))
         if missing or left:
-            raise UserError("Every tensor of the model must be there, and no other. Received: "
-                            f"{self.source}, missing: {_few(missing)}; unknown: {_few(left)}")
+            raise UserError(
+                "Every tensor of the model must be there, and no other. Received: "
+                f"{self.source}, missing: {_few(missing)}; unknown: {_few(left)}"
+            )
         for piece in pieces:
             shape, dtype = self.header[piece.name]
             if tuple(shape) != tuple(piece.shape):
-                raise UserError(f"{piece.name} must have shape {tuple(piece.shape)}. "
-                                f"Received: {tuple(shape)} in {self.source}")
+                raise UserError(
+                    f"{piece.name} must have shape {tuple(piece.shape)}. "
+                    f"Received: {tuple(shape)} in {self.source}"
+                )
             if dtype not in FLOATS:
-                raise UserError(f"{piece.name} must be one of {', '.join(FLOATS)}. "
-                                f"Received: {dtype} in {self.source}")
-        return {path: LazyArray(own_shape(parts), self._reader(parts))
-                for path, parts in layout.items()}
+                raise UserError(
+                    f"{piece.name} must be one of {', '.join(FLOATS)}. "
+                    f"Received: {dtype} in {self.source}"
+                )
+        return {
+            path: LazyArray(own_shape(parts), self._reader(parts)) for path, parts in layout.items()
+        }
 
     def equal(self, name, other):
         """Whether two tensors are the same, to the bit."""
         if self.header[name] != self.header[other]:
             return False
         one, two = self.read(name), self.read(other)
-        return all(one[rows].tobytes() == two[rows].tobytes()
-                   for rows in _blocks(self.header[name][0]))
+        return all(
+            one[rows].tobytes() == two[rows].tobytes() for rows in _blocks(self.header[name][0])
+        )
 
     def _reader(self, parts):
         def read():
             array, start = new_array(own_shape(parts)), 0
             for part in parts:
-                own = array[..., start:start + part.own[-1]]
+                own = array[..., start : start + part.own[-1]]
                 part.fill(own, self.read(part.name))
                 check_weights(own, part.name, self.source)
                 start += part.own[-1]
@@ -175,8 +183,10 @@ def split(layout, weights):
     """
     missing, left = sorted(layout.keys() - weights.keys()), sorted(weights.keys() - layout.keys())
     if missing or left:
-        raise UserError("Every weight must have its place in the format. Received: "
-                        f"missing: {_few(missing)}; without a place: {_few(left)}")
+        raise UserError(
+            "Every weight must have its place in the format. Received: "
+            f"missing: {_few(missing)}; without a place: {_few(left)}"
+        )
     rows = {}
     for path, parts in layout.items():
         array = np.asarray(weights[path])

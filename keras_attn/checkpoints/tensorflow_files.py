@@ -35,17 +35,21 @@ def read_lowercase(config, path):
     """`do_lower_case` of a config, which is ours: the authors' scripts take it as a flag."""
     lowercase = config.get("do_lower_case")
     if lowercase not in (None, True, False):
-        raise UserError("do_lower_case must be true or false. "
-                        f"Received: {shorten(lowercase)} in {path}")
+        raise UserError(
+            f"do_lower_case must be true or false. Received: {shorten(lowercase)} in {path}"
+        )
     return lowercase
 
 
 def _only_prefix(folder):
-    found = sorted(name.removesuffix(".index") for name in os.listdir(folder)
-                   if name.endswith(".index"))
+    found = sorted(
+        name.removesuffix(".index") for name in os.listdir(folder) if name.endswith(".index")
+    )
     if len(found) != 1:
-        raise UserError("One checkpoint is needed; of several give the name without .index. "
-                        f"Received: {folder} with {', '.join(found) or 'none'}")
+        raise UserError(
+            "One checkpoint is needed; of several give the name without .index. "
+            f"Received: {folder} with {', '.join(found) or 'none'}"
+        )
     return found[0]
 
 
@@ -81,8 +85,7 @@ def read_tensors(folder, name=None):
 
 def _damaged(prefix, error):
     reason = first_line(error)
-    return UserError("A whole checkpoint of TensorFlow is needed. "
-                     f"Received: {prefix} ({reason})")
+    return UserError(f"A whole checkpoint of TensorFlow is needed. Received: {prefix} ({reason})")
 
 
 def write_tensors(prefix, tensors):
@@ -93,5 +96,6 @@ def write_tensors(prefix, tensors):
         tensors: Iterable of (name, array).
     """
     names, arrays = zip(*tensors, strict=True)
-    tf.raw_ops.SaveV2(prefix=prefix, tensor_names=names, shape_and_slices=[""] * len(names),
-                      tensors=arrays)
+    tf.raw_ops.SaveV2(
+        prefix=prefix, tensor_names=names, shape_and_slices=[""] * len(names), tensors=arrays
+    )

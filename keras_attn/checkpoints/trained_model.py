@@ -80,19 +80,25 @@ class TrainedModel:
             files = " and ".join(self.family.tokenizers.files)
             raise UserError(f"A folder with {files} is needed. Received: {self.path}")
         if lowercase not in (None, self.lowercase) and self.lowercase is not None:
-            raise UserError(f"{name} must be that of the model, or be left out. "
-                            f"Received: {name}={lowercase}, {self.path} has {self.lowercase}")
+            raise UserError(
+                f"{name} must be that of the model, or be left out. "
+                f"Received: {name}={lowercase}, {self.path} has {self.lowercase}"
+            )
         if lowercase is None and self.lowercase is None and self.family.tokenizers.lowercase:
-            raise UserError(f"{self.path} does not say whether text is lower-cased. Set "
-                            f"{name}=True or {name}=False; for commands without --lowercase, "
-                            "convert it first: python -m keras_attn.convert --lowercase")
+            raise UserError(
+                f"{self.path} does not say whether text is lower-cased. Set "
+                f"{name}=True or {name}=False; for commands without --lowercase, "
+                "convert it first: python -m keras_attn.convert --lowercase"
+            )
         chosen = bool(lowercase if self.lowercase is None else self.lowercase)
         tokenizer = self.tokenizer
         if tokenizer.lowercase != chosen:
             if tokenizer.verbatim:
-                raise UserError(f"{name} must be {tokenizer.lowercase} with a tokenizer of "
-                                f"{self.family.title}. Received: {name}={lowercase}, "
-                                f"{self.path}")
+                raise UserError(
+                    f"{name} must be {tokenizer.lowercase} with a tokenizer of "
+                    f"{self.family.title}. Received: {name}={lowercase}, "
+                    f"{self.path}"
+                )
             tokenizer = tokenizer.with_lowercase(chosen)
         return dataclasses.replace(self, lowercase=chosen, tokenizer=tokenizer)
 
@@ -104,8 +110,11 @@ class TrainedModel:
     def head_names(self) -> set[str]:
         """Names of the heads that have weights, and of the pooler."""
         backbone = f"{self.family.backbone_name}/"
-        return {self.head_of(path) for path in self.weights
-                if not path.startswith(backbone) or path.startswith(f"{backbone}pooler/")}
+        return {
+            self.head_of(path)
+            for path in self.weights
+            if not path.startswith(backbone) or path.startswith(f"{backbone}pooler/")
+        }
 
     def match_heads(self, wanted: list, new: bool) -> tuple[list, list]:
         """Compares the heads of a run with those that are here, before any work.
@@ -123,8 +132,10 @@ class TrainedModel:
         here = self.head_names
         missing, left = sorted(set(wanted) - here), sorted(here - set(wanted))
         if set(missing).difference(self.family.unpretrained_heads) and not new:
-            raise UserError(f"{self.path} has no weights for {', '.join(missing)}. Set "
-                            "model.new_heads=True to initialize them randomly")
+            raise UserError(
+                f"{self.path} has no weights for {', '.join(missing)}. Set "
+                "model.new_heads=True to initialize them randomly"
+            )
         return missing, left
 
     def assign(self, model: keras.Model, new: list | tuple = ()) -> None:
@@ -138,10 +149,13 @@ class TrainedModel:
             UserError: If others are missing or do not fit.
         """
         prefix = "model/" if isinstance(model, self.family.backbone) else f"model/{model.name}/"
-        paths = {path.removeprefix(prefix): variable
-                 for path, variable in variables_by_path(model).items()}
-        wanted = {path: variable for path, variable in paths.items()
-                  if self.head_of(path) not in new}
+        paths = {
+            path.removeprefix(prefix): variable
+            for path, variable in variables_by_path(model).items()
+        }
+        wanted = {
+            path: variable for path, variable in paths.items() if self.head_of(path) not in new
+        }
         values = {path: self.weights[path] for path in wanted if path in self.weights}
         positions = self.family.position_table
         if positions in values:
@@ -149,8 +163,9 @@ class TrainedModel:
         check_values(wanted, values, f"The checkpoint of {self.path}")
         # They are read, and turned, now. More threads would hold more at once.
         with ThreadPoolExecutor(2) as pool:
-            for path, tensor in zip(values, pool.map(ops.convert_to_tensor, values.values()),
-                                    strict=True):
+            for path, tensor in zip(
+                values, pool.map(ops.convert_to_tensor, values.values()), strict=True
+            ):
                 wanted[path].assign(tensor)
 
     def make_model(self, dtype: str = "float32") -> keras.Model:

@@ -39,29 +39,40 @@ def read_tokenizer(folder, rows):
     config, tokenizer = (read_optional(folder, name) for name in (CONFIG, TOKENIZER))
     settings = _settings(config, tokenizer, folder)
     lowercase = settings.get("lowercase")
-    for name, needed in (("lowercase", (None, True, False)), ("strip_accents", (None, lowercase)),
-                         ("clean_text", (None, True)), ("handle_chinese_chars", (None, True)),
-                         ("do_basic_tokenize", (None, True)), ("never_split", (None, [])),
-                         ("word_tokenizer_type", (None, "basic")),
-                         ("subword_tokenizer_type", (None, "wordpiece"))):
+    for name, needed in (
+        ("lowercase", (None, True, False)),
+        ("strip_accents", (None, lowercase)),
+        ("clean_text", (None, True)),
+        ("handle_chinese_chars", (None, True)),
+        ("do_basic_tokenize", (None, True)),
+        ("never_split", (None, [])),
+        ("word_tokenizer_type", (None, "basic")),
+        ("subword_tokenizer_type", (None, "wordpiece")),
+    ):
         if settings.get(name) not in needed:
-            raise UserError("A tokenizer must treat text as BERT's does. Received: "
-                            f"{name}={shorten(settings[name])} with "
-                            f"lowercase={shorten(lowercase)} in {folder}")
+            raise UserError(
+                "A tokenizer must treat text as BERT's does. Received: "
+                f"{name}={shorten(settings[name])} with "
+                f"lowercase={shorten(lowercase)} in {folder}"
+            )
     for file, said in ((CONFIG, config), (_SPECIAL, read_optional(folder, _SPECIAL))):
         for name, token in _NAMES.items():
             found = said.get(f"{name}_token", token)
             found = found.get("content") if isinstance(found, dict) else found
             if found != token:
-                raise UserError(f"The special tokens must be {' '.join(SPECIAL_TOKENS)}. Received: "
-                                f"{name}_token={shorten(found)} in {os.path.join(folder, file)}")
+                raise UserError(
+                    f"The special tokens must be {' '.join(SPECIAL_TOKENS)}. Received: "
+                    f"{name}_token={shorten(found)} in {os.path.join(folder, file)}"
+                )
     vocabulary = _vocabulary(tokenizer, os.path.join(folder, TOKENIZER)) if tokenizer else None
     path = os.path.join(folder, VOCABULARY)
     if os.path.isfile(path):
         listed = read_vocabulary(path)
         if vocabulary is not None and vocabulary != listed:
-            raise UserError(f"{VOCABULARY} and {TOKENIZER} must hold the same vocabulary. "
-                            f"Received: {folder}, where they differ")
+            raise UserError(
+                f"{VOCABULARY} and {TOKENIZER} must hold the same vocabulary. "
+                f"Received: {folder}, where they differ"
+            )
         vocabulary = listed
     if vocabulary is not None:
         _check_added(folder, config, tokenizer, vocabulary)
@@ -82,8 +93,10 @@ def fitted(vocabulary, lowercase, rows, folder):
         UserError: If the vocabulary is larger.
     """
     if len(vocabulary) > rows:
-        raise UserError("The vocabulary must not be larger than the embedding matrix. Received: "
-                        f"{counted(len(vocabulary), 'token')}, {counted(rows, 'row')} in {folder}")
+        raise UserError(
+            "The vocabulary must not be larger than the embedding matrix. Received: "
+            f"{counted(len(vocabulary), 'token')}, {counted(rows, 'row')} in {folder}"
+        )
     names = [f"[row {n}]" for n in range(len(vocabulary), rows)]
     return WordPieceTokenizer([*vocabulary, *names], bool(lowercase))
 
@@ -104,11 +117,17 @@ def write_tokenizer(folder, vocabulary, lowercase, length, name="BertTokenizer")
     tokenizer = BertWordPieceTokenizer(pieces, lowercase=lowercase, strip_accents=lowercase)
     tokenizer.add_special_tokens(list(SPECIAL_TOKENS))
     tokenizer.save(os.path.join(folder, TOKENIZER))
-    write_json(os.path.join(folder, CONFIG), {
-        "tokenizer_class": name, "do_lower_case": lowercase, "strip_accents": None,
-        "tokenize_chinese_chars": True, "model_max_length": length,
-        **{f"{name}_token": token for name, token in _NAMES.items()},
-    })
+    write_json(
+        os.path.join(folder, CONFIG),
+        {
+            "tokenizer_class": name,
+            "do_lower_case": lowercase,
+            "strip_accents": None,
+            "tokenize_chinese_chars": True,
+            "model_max_length": length,
+            **{f"{name}_token": token for name, token in _NAMES.items()},
+        },
+    )
 
 
 def _settings(config, tokenizer, folder):
@@ -125,33 +144,44 @@ def _settings(config, tokenizer, folder):
     normalizer = tokenizer["normalizer"]
     for name in ("lowercase", "strip_accents", "handle_chinese_chars"):
         if said.get(name) not in (None, normalizer.get(name)):
-            raise UserError(f"{CONFIG} and {TOKENIZER} must agree. Received: "
-                            f"{name}={shorten(said[name])} and "
-                            f"{name}={shorten(normalizer.get(name))} in {folder}")
+            raise UserError(
+                f"{CONFIG} and {TOKENIZER} must agree. Received: "
+                f"{name}={shorten(said[name])} and "
+                f"{name}={shorten(normalizer.get(name))} in {folder}"
+            )
     return {**said, **normalizer}
 
 
 def _check_added(folder, config, tokenizer, vocabulary):
     """Checks that tokens that were added later are pieces of the vocabulary, by their numbers."""
     said = tokenizer.get("added_tokens")
-    found = [(token.get("content"), token.get("id")) if isinstance(token, dict) else (token, None)
-             for token in (said if isinstance(said, list) else [])]
+    found = [
+        (token.get("content"), token.get("id")) if isinstance(token, dict) else (token, None)
+        for token in (said if isinstance(said, list) else [])
+    ]
     found += read_optional(folder, _ADDED).items()
     said = config.get("added_tokens_decoder")
-    found += [(token.get("content") if isinstance(token, dict) else token, number)
-              for number, token in (said.items() if isinstance(said, dict) else ())]
+    found += [
+        (token.get("content") if isinstance(token, dict) else token, number)
+        for number, token in (said.items() if isinstance(said, dict) else ())
+    ]
     places = {piece: str(place) for place, piece in enumerate(vocabulary)}
     for content, number in found:
         if not isinstance(content, str) or places.get(content) != str(number):
-            raise UserError("Every token must be a piece of the vocabulary. Received: "
-                            f"{shorten(content)}, added in {folder}")
+            raise UserError(
+                "Every token must be a piece of the vocabulary. Received: "
+                f"{shorten(content)}, added in {folder}"
+            )
 
 
 def _vocabulary(tokenizer, path):
     model = tokenizer.get("model")
     pieces = model.get("vocab") if isinstance(model, dict) else None
-    if not isinstance(pieces, dict) or model.get("type", "WordPiece") != "WordPiece" or \
-            model.get("continuing_subword_prefix", "##") != "##":
+    if (
+        not isinstance(pieces, dict)
+        or model.get("type", "WordPiece") != "WordPiece"
+        or model.get("continuing_subword_prefix", "##") != "##"
+    ):
         raise UserError(f"A WordPiece model is needed. Received: another in {path}")
     vocabulary = sorted(pieces, key=lambda piece: (str(type(pieces[piece])), pieces[piece]))
     if [pieces[piece] for piece in vocabulary] != list(range(len(vocabulary))):

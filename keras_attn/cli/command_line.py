@@ -27,23 +27,46 @@ _SIZES = ("train.batch_size", "train.batch_tokens", "data.length")
 _TEXT_FLAGS = {"text", "text_pair", "prompt", "beam_options"}
 _STORAGE_ERROR = re.compile(r"HTTP|curl|credential|bucket|://")
 # File errors caused by the machine or the user, in addition to permissions and disk space.
-_FILE_ERRORS = (errno.EROFS, errno.EDQUOT, errno.EIO, errno.ENAMETOOLONG, errno.ELOOP,
-                errno.ENOTDIR, errno.EISDIR, errno.EMFILE, errno.ENFILE, errno.EFBIG,
-                errno.ESTALE, errno.ENXIO)
+_FILE_ERRORS = (
+    errno.EROFS,
+    errno.EDQUOT,
+    errno.EIO,
+    errno.ENAMETOOLONG,
+    errno.ELOOP,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.EFBIG,
+    errno.ESTALE,
+    errno.ENXIO,
+)
 HELP_FLAGS = {"--help", "-h", "-help", "--helpshort", "--helpfull"}
 NO_VALUE = ("none", "None")
 
 
 def define_run_flags():
     """Defines the flags that `pretrain` and `finetune` share."""
-    flags.DEFINE_string("workdir", None, "Working directory of the run; the same command "
-                        "resumes the run.")
-    flags.DEFINE_string("pretrained", None, "Initial weights, same as --config.pretrained: a "
-                        "workdir, a checkpoint of another library, or hf:NAME.")
-    flags.DEFINE_bool("dry_run", False, "Only print an estimate of the run: parameters, memory, "
-                      "steps, tokens and time.")
-    flags.DEFINE_enum("engine", "tensorflow", list(ENGINES),
-                      "Backend that runs the training steps; defaults to tensorflow.")
+    flags.DEFINE_string(
+        "workdir", None, "Working directory of the run; the same command resumes the run."
+    )
+    flags.DEFINE_string(
+        "pretrained",
+        None,
+        "Initial weights, same as --config.pretrained: a "
+        "workdir, a checkpoint of another library, or hf:NAME.",
+    )
+    flags.DEFINE_bool(
+        "dry_run",
+        False,
+        "Only print an estimate of the run: parameters, memory, steps, tokens and time.",
+    )
+    flags.DEFINE_enum(
+        "engine",
+        "tensorflow",
+        list(ENGINES),
+        "Backend that runs the training steps; defaults to tensorflow.",
+    )
     for name, field in _engine_fields().options.items():
         define_flag(name, field)
 
@@ -59,30 +82,50 @@ def _engine_fields():
 
 def define_reading_flags(formats):
     """Defines flags for the input files of a finetuned model; unset flags are as in training."""
-    flags.DEFINE_enum("format", None, formats,
-                      "File format; if unset, detected from the file name, else as in training.")
+    flags.DEFINE_enum(
+        "format",
+        None,
+        formats,
+        "File format; if unset, detected from the file name, else as in training.",
+    )
     flags.DEFINE_string("text_column", None, "Text column; if unset, as in training.")
-    flags.DEFINE_string("text_pair_column", None, "Column of the second text; if unset, as in "
-                        "training.")
-    flags.DEFINE_string("encoding", None, "Character encoding of the file; if unset, as in "
-                        "training.")
-    flags.DEFINE_enum("on_bad_text", None, ["error", "skip"],
-                      "How to handle rows that cannot be read; if unset, as in training.")
+    flags.DEFINE_string(
+        "text_pair_column", None, "Column of the second text; if unset, as in training."
+    )
+    flags.DEFINE_string(
+        "encoding", None, "Character encoding of the file; if unset, as in training."
+    )
+    flags.DEFINE_enum(
+        "on_bad_text",
+        None,
+        ["error", "skip"],
+        "How to handle rows that cannot be read; if unset, as in training.",
+    )
     define_max_line()
     flags.DEFINE_integer("batch_size", 64, "Batch size, in rows.", lower_bound=1)
 
 
 def define_max_line():
     """Defines --max_line, for commands that read files."""
-    flags.DEFINE_integer("max_line", None, "Maximum size of a line or record in bytes; longer ones "
-                         "count as bad text. If unset, as in training, or 16 MiB.", lower_bound=1)
+    flags.DEFINE_integer(
+        "max_line",
+        None,
+        "Maximum size of a line or record in bytes; longer ones "
+        "count as bad text. If unset, as in training, or 16 MiB.",
+        lower_bound=1,
+    )
 
 
 def define_precision():
     """Defines --precision, for commands that generate text."""
-    flags.DEFINE_enum("precision", "float32", PRECISIONS, "Precision of weights and matrix "
-                      "products; bfloat16 halves the memory of the weights, and is faster on "
-                      "processors with bfloat16 instructions.")
+    flags.DEFINE_enum(
+        "precision",
+        "float32",
+        PRECISIONS,
+        "Precision of weights and matrix "
+        "products; bfloat16 halves the memory of the weights, and is faster on "
+        "processors with bfloat16 instructions.",
+    )
 
 
 def run_command(main, usage, default_config=None):
@@ -101,9 +144,11 @@ def run_command(main, usage, default_config=None):
     prepare_streams()
     try:
         if sys.flags.optimize > 1:
-            raise UserError("Python's -OO is not supported: it removes docstrings, which "
-                            "tensorflow-text requires. Set PYTHONOPTIMIZE to 1, or unset it. "
-                            f"Received: PYTHONOPTIMIZE={sys.flags.optimize}")
+            raise UserError(
+                "Python's -OO is not supported: it removes docstrings, which "
+                "tensorflow-text requires. Set PYTHONOPTIMIZE to 1, or unset it. "
+                f"Received: PYTHONOPTIMIZE={sys.flags.optimize}"
+            )
         _parse(usage, default_config)
         keep_freed_memory()
         import_quietly()
@@ -151,8 +196,12 @@ def _nearest_flag(name):
 
 def _own_flags():
     """Returns the flags that are not defined by a library."""
-    return [flag for module, defined in flags.FLAGS.flags_by_module_dict().items()
-            if not module.startswith(("absl", "tensorflow")) for flag in defined]
+    return [
+        flag
+        for module, defined in flags.FLAGS.flags_by_module_dict().items()
+        if not module.startswith(("absl", "tensorflow"))
+        for flag in defined
+    ]
 
 
 def _fail(message):
@@ -172,26 +221,36 @@ def _fail_if_known(error):
         sys.exit(128 + error.signal_number)
     number = getattr(error, "errno", None)
     if number == errno.ENOSPC or "No space left" in text:
-        _fail("No space left on the disk; files saved before are complete. Free disk space, then "
-              f"run the same command again. Received: {_first_line(text)}")
-    if isinstance(error, MemoryError) or name == "ResourceExhaustedError" or (
-            text.startswith("RESOURCE_EXHAUSTED")):
-        line = next((line for line in text.splitlines() if "memory" in line.lower()
-                     or "OOM" in line), text)
+        _fail(
+            "No space left on the disk; files saved before are complete. Free disk space, then "
+            f"run the same command again. Received: {_first_line(text)}"
+        )
+    if (
+        isinstance(error, MemoryError)
+        or name == "ResourceExhaustedError"
+        or (text.startswith("RESOURCE_EXHAUSTED"))
+    ):
+        line = next(
+            (line for line in text.splitlines() if "memory" in line.lower() or "OOM" in line), text
+        )
         _fail(f"Out of memory. {_memory_advice()}Received: {_first_line(line)}")
     if isinstance(error, PermissionError) or name == "PermissionDeniedError":
         _fail(f"Permission denied. Received: {_first_line(text)}")
     remote = [(name, path) for name, path in _paths() if scheme_of(path)]
     if remote and type(error).__module__.startswith("tensorflow") and _STORAGE_ERROR.search(text):
         listed = ", ".join(f"{name}={path}" for name, path in remote)
-        _fail(f"Cannot reach the file system of {listed}. Check its name, the network and the "
-              f"credentials, or use local files. Received: {_first_line(text)}")
+        _fail(
+            f"Cannot reach the file system of {listed}. Check its name, the network and the "
+            f"credentials, or use local files. Received: {_first_line(text)}"
+        )
     if number in _FILE_ERRORS or any(os.strerror(one) in text for one in _FILE_ERRORS):
         _fail(f"Cannot read or write a file. Received: {_first_line(text)}")
     lost = _engine_fields().lost_worker(error)
     if lost is not None:
-        _fail("Another worker was lost; start all workers again with the same command to resume "
-              f"from the last checkpoint. Received: {_first_line(lost)}")
+        _fail(
+            "Another worker was lost; start all workers again with the same command to resume "
+            f"from the last checkpoint. Received: {_first_line(lost)}"
+        )
 
 
 def _paths():
@@ -220,8 +279,10 @@ def _memory_advice():
     ways += ["set --config.train.remat=True (more time)"] * (not train.get("remat"))
     split = "".join(f"{way}, or " for way in ways)
     sizes = " or ".join(f"--config.{name}" for name in _SIZES if name in known)
-    return (f"Resume with the same command and {split}lower --config.eval.batch_size; "
-            f"or start a new --workdir with a lower {sizes}. ")
+    return (
+        f"Resume with the same command and {split}lower --config.eval.batch_size; "
+        f"or start a new --workdir with a lower {sizes}. "
+    )
 
 
 def _first_line(text):
@@ -244,8 +305,10 @@ def _parse(usage, default_config):
     rest = flags.FLAGS(arguments)[1:]
     if rest:
         name, has_value, _ = rest[0].partition("=")
-        raise UserError("Positional arguments are not supported; write options as flags. "
-                        f"Received: {' '.join(rest)}" + (_nearest_flag(name) if has_value else ""))
+        raise UserError(
+            "Positional arguments are not supported; write options as flags. "
+            f"Received: {' '.join(rest)}" + (_nearest_flag(name) if has_value else "")
+        )
     for path in unset:
         _unset(flags.FLAGS.config, path)
 
@@ -264,9 +327,11 @@ def _print_help(usage, config):
     for flag in _own_flags():
         print(f"  --{flag.name}  {flag.help}")
     if config is not None:
-        print(f"  --config  Path of a config file, or one of {', '.join(config_names())}; with "
-              ":ARGUMENT if its get_config() accepts an argument, as in glue:sst2.\n\n"
-              "Fields of this config, with their values:\n")
+        print(
+            f"  --config  Path of a config file, or one of {', '.join(config_names())}; with "
+            ":ARGUMENT if its get_config() accepts an argument, as in glue:sst2.\n\n"
+            "Fields of this config, with their values:\n"
+        )
         for name, value in fields(config):
             line = f"  --config.{name}" + ("" if value is None else f"={value}")
             print(f"{line:40}  {meaning(config, name)}".rstrip())
@@ -313,8 +378,10 @@ def _check_fields(arguments, config):
         path = name.removeprefix("config.")
         if argument.startswith("-") and path != name:
             if path not in known and not _negated(path, known):
-                raise UserError(f"Unknown config field. Received: --{name}"
-                                + nearest(path, known, prefix="--config."))
+                raise UserError(
+                    f"Unknown config field. Received: --{name}"
+                    + nearest(path, known, prefix="--config.")
+                )
             if not has_value and arguments and arguments[0] in NO_VALUE:
                 value = arguments.pop(0)
                 argument = f"{argument}={value}"

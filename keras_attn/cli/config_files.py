@@ -64,34 +64,53 @@ def load_config(path, argument=None):
     except UserError:
         raise
     except (Exception, SystemExit) as error:
-        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__)
-                 if frame.filename == str(path)]
+        lines = [
+            frame.lineno
+            for frame in traceback.extract_tb(error.__traceback__)
+            if frame.filename == str(path)
+        ]
         place = f"{path}, line {lines[-1]}" if lines else path
-        raise UserError(f"Cannot run the config file. Received: {place}: "
-                        f"{type(error).__name__}: {first_line(error)}") from error
+        raise UserError(
+            f"Cannot run the config file. Received: {place}: "
+            f"{type(error).__name__}: {first_line(error)}"
+        ) from error
     if get_config is None:
-        raise UserError("--config must be a Python file that defines get_config(). "
-                        f"Received: {path}, which does not define it")
+        raise UserError(
+            "--config must be a Python file that defines get_config(). "
+            f"Received: {path}, which does not define it"
+        )
     if not isinstance(config, ConfigDict):
-        raise UserError("get_config() must return a ConfigDict. "
-                        f"Received: {path}: {type(config).__name__}")
+        raise UserError(
+            f"get_config() must return a ConfigDict. Received: {path}: {type(config).__name__}"
+        )
     missing = [name for name in _SECTIONS if name not in config]
     if missing:
-        raise UserError(f"A config must contain {', '.join(_SECTIONS)}. Start from a function of "
-                        f"keras_attn.defaults. Received: {path}, without {missing[0]}")
+        raise UserError(
+            f"A config must contain {', '.join(_SECTIONS)}. Start from a function of "
+            f"keras_attn.defaults. Received: {path}, without {missing[0]}"
+        )
     return config
 
 
 def _config_arguments(get_config, path, argument):
     """Checks the argument of `--config=PATH:ARGUMENT` against the parameters of `get_config`."""
-    parameters = [one for one in inspect.signature(get_config).parameters.values()
-                  if one.kind not in (one.KEYWORD_ONLY, one.VAR_KEYWORD)]
+    parameters = [
+        one
+        for one in inspect.signature(get_config).parameters.values()
+        if one.kind not in (one.KEYWORD_ONLY, one.VAR_KEYWORD)
+    ]
     if argument is not None and not parameters:
-        raise UserError(f"get_config() of {path} does not accept an argument. "
-                        f"Remove :{argument} from --config")
-    required = [one.name for one in parameters
-                if one.default is one.empty and one.kind is not one.VAR_POSITIONAL]
+        raise UserError(
+            f"get_config() of {path} does not accept an argument. Remove :{argument} from --config"
+        )
+    required = [
+        one.name
+        for one in parameters
+        if one.default is one.empty and one.kind is not one.VAR_POSITIONAL
+    ]
     if argument is None and required:
-        raise UserError(f"get_config({required[0]}) of {path} requires an argument. "
-                        f"Append :{required[0].upper()} to --config")
+        raise UserError(
+            f"get_config({required[0]}) of {path} requires an argument. "
+            f"Append :{required[0].upper()} to --config"
+        )
     return () if argument is None else (argument,)

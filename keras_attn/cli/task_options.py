@@ -26,8 +26,9 @@ def given_options(command: str, values: Any) -> dict[str, Any]:
         command: See `define_task_flags`.
         values: Object with the value of each flag as an attribute, such as `flags.FLAGS`.
     """
-    given = {name: getattr(values, option.flag or name)
-             for name, option in _options(command).items()}
+    given = {
+        name: getattr(values, option.flag or name) for name, option in _options(command).items()
+    }
     return {name: value for name, value in given.items() if value is not None}
 
 

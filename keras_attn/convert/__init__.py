@@ -17,8 +17,9 @@ from keras_attn.registry import FAMILIES, TASKS, family_and_task
 if TYPE_CHECKING:
     from keras_attn.checkpoints.trained_model import TrainedModel
 
-FORMATS = tuple(dict.fromkeys(
-    name for family in FAMILIES for name in FAMILIES.fields(family).formats))
+FORMATS = tuple(
+    dict.fromkeys(name for family in FAMILIES for name in FAMILIES.fields(family).formats)
+)
 _LOCK = "lock"
 
 
@@ -27,8 +28,11 @@ def head_choices() -> dict[str, tuple[str, dict]]:
 
     They are the `convert_heads` of all tasks.
     """
-    return {value: (task, dict(heads)) for task in TASKS
-            for value, heads in TASKS.fields(task).convert_heads.items()}
+    return {
+        value: (task, dict(heads))
+        for task in TASKS
+        for value, heads in TASKS.fields(task).convert_heads.items()
+    }
 
 
 def _module(family, format):
@@ -64,27 +68,37 @@ def _detect(folder):
         if "registered_name" in found:
             return _named("registered_name", found, "kerashub_backbone", path), "kerashub", found
         if "kind" not in found:
-            raise UserError("config.json must say what the model is: model_type in a folder of "
-                            "transformers, registered_name in a preset of KerasHub, kind in a "
-                            f"run. Received: {path} without any")
+            raise UserError(
+                "config.json must say what the model is: model_type in a folder of "
+                "transformers, registered_name in a preset of KerasHub, kind in a "
+                f"run. Received: {path} without any"
+            )
         known = family_and_task(str(found["kind"]))
         if known is None:
-            raise UserError(f"Unknown kind of run. Received: kind={shorten(found['kind'])} in "
-                            f"{path}")
+            raise UserError(
+                f"Unknown kind of run. Received: kind={shorten(found['kind'])} in {path}"
+            )
         return known[0], "workdir", found
-    names = {name: (family, format) for family in FAMILIES
-             for name, format in FAMILIES.fields(family).config_files.items()}
+    names = {
+        name: (family, format)
+        for family in FAMILIES
+        for name, format in FAMILIES.fields(family).config_files.items()
+    }
     for name, found in names.items():
         if os.path.isfile(os.path.join(folder_and_name(folder)[0], name)):
             return *found, None
     if os.path.isfile(folder) and folder.endswith(PICKLES):
         raise refused_pickle(folder)
     if not exists(folder):
-        raise UserError("A folder with a model is needed. Received: "
-                        f"{folder}, which does not exist{what_is_meant(folder)}")
-    raise UserError("A folder with a model is needed: a checkpoint of TensorFlow 1 with "
-                    f"{' or '.join(names)}, or a run, a folder of transformers or a preset of "
-                    f"KerasHub with its config.json. Received: {folder}")
+        raise UserError(
+            "A folder with a model is needed. Received: "
+            f"{folder}, which does not exist{what_is_meant(folder)}"
+        )
+    raise UserError(
+        "A folder with a model is needed: a checkpoint of TensorFlow 1 with "
+        f"{' or '.join(names)}, or a run, a folder of transformers or a preset of "
+        f"KerasHub with its config.json. Received: {folder}"
+    )
 
 
 def _named(field, found, attribute, path):
@@ -93,8 +107,10 @@ def _named(field, found, attribute, path):
     names = {getattr(FAMILIES.fields(family), attribute): family for family in FAMILIES}
     names.pop(None, None)
     if str(found[field]) not in names:
-        raise UserError(f"{field} must be one of {', '.join(names)}. "
-                        f"Received: {str(found[field])[:50]!r} in {path}")
+        raise UserError(
+            f"{field} must be one of {', '.join(names)}. "
+            f"Received: {str(found[field])[:50]!r} in {path}"
+        )
     return names[str(found[field])]
 
 
@@ -126,8 +142,9 @@ def read(folder: str | os.PathLike[str]) -> "TrainedModel":
     return dataclasses.replace(_read(run_folder(local_folder(folder))), path=str(folder))
 
 
-def read_ready(folder: str | os.PathLike[str], lowercase: bool | None = None,
-               name: str = "lowercase") -> "TrainedModel":
+def read_ready(
+    folder: str | os.PathLike[str], lowercase: bool | None = None, name: str = "lowercase"
+) -> "TrainedModel":
     """Reads a model with its tokenizer and a config, as runs and predictions need it.
 
     Args:
@@ -158,9 +175,15 @@ def _check_local(folder):
         raise UserError(f"A folder of this machine is needed; copy it. Received: {folder}")
 
 
-def convert(source: str | os.PathLike[str], target: str | os.PathLike[str],
-            format: str | None = None, *, task: str | None = None, new_heads: bool = False,
-            lowercase: bool | None = None) -> list[str]:
+def convert(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    format: str | None = None,
+    *,
+    task: str | None = None,
+    new_heads: bool = False,
+    lowercase: bool | None = None,
+) -> list[str]:
     """Writes a model in another format; no digit of a weight changes.
 
     Args:
@@ -191,8 +214,10 @@ def convert(source: str | os.PathLike[str], target: str | os.PathLike[str],
     formats = FAMILIES.fields(family).formats
     format = format or ("workdir" if found != "workdir" else None)
     if format not in formats:
-        raise UserError(f"format must be one of {', '.join(formats)} of {family}. "
-                        f"Received: format={format}{nearest(format, formats)}")
+        raise UserError(
+            f"format must be one of {', '.join(formats)} of {family}. "
+            f"Received: format={format}{nearest(format, formats)}"
+        )
     _check_empty(target)  # before the source is read
     trained = _read(folder)
     trained, new = with_heads(trained, task, new_heads)
@@ -204,14 +229,17 @@ def convert(source: str | os.PathLike[str], target: str | os.PathLike[str],
             _module(family, format).write(target, trained)
     except (OSError, tf.errors.OpError) as error:
         reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
-        raise UserError("The source must be readable and the target writable, with free space. "
-                        f"Received: {folder} to {target} ({reason})") from error
+        raise UserError(
+            "The source must be readable and the target writable, with free space. "
+            f"Received: {folder} to {target} ({reason})"
+        ) from error
     return new
 
 
 def _check_empty(target):
     if os.path.exists(target) and not (
-            os.path.isdir(target) and set(os.listdir(target)) <= {_LOCK}):
+        os.path.isdir(target) and set(os.listdir(target)) <= {_LOCK}
+    ):
         raise UserError(f"The target must be a new or an empty folder. Received: {target}")
 
 
@@ -222,8 +250,10 @@ def _empty_folder(target):
 
     made = not os.path.exists(target)
     os.makedirs(target, exist_ok=True)
-    lock = lock_file(os.path.join(target, _LOCK),
-                     f"One process at a time may write to a folder. Received: {target}")
+    lock = lock_file(
+        os.path.join(target, _LOCK),
+        f"One process at a time may write to a folder. Received: {target}",
+    )
     try:
         _check_empty(target)  # again: another process may have written to it before the lock
         try:

@@ -18,17 +18,27 @@ from keras_attn.errors import UserError
 
 
 def define_flags():
-    flags.DEFINE_string("from", None, "Checkpoint folder to read, in any format, or "
-                        "hf:NAME[@REVISION] on the Hugging Face Hub.")
+    flags.DEFINE_string(
+        "from",
+        None,
+        "Checkpoint folder to read, in any format, or hf:NAME[@REVISION] on the Hugging Face Hub.",
+    )
     flags.DEFINE_string("to", None, "Folder to write, which must be new or empty.")
-    flags.DEFINE_enum("format", None, list(FORMATS),
-                      "Format to write; if unset, workdir, unless --from is a workdir.")
-    flags.DEFINE_enum("task", None, list(head_choices()),
-                      "Heads to write (BERT); if unset, the heads of --from.")
-    flags.DEFINE_bool("new_heads", False, "Whether to initialize heads randomly that --from does "
-                      "not contain.")
-    flags.DEFINE_bool("lowercase", None, "Whether to lower-case text, if --from does not specify "
-                      "it.")
+    flags.DEFINE_enum(
+        "format",
+        None,
+        list(FORMATS),
+        "Format to write; if unset, workdir, unless --from is a workdir.",
+    )
+    flags.DEFINE_enum(
+        "task", None, list(head_choices()), "Heads to write (BERT); if unset, the heads of --from."
+    )
+    flags.DEFINE_bool(
+        "new_heads", False, "Whether to initialize heads randomly that --from does not contain."
+    )
+    flags.DEFINE_bool(
+        "lowercase", None, "Whether to lower-case text, if --from does not specify it."
+    )
 
 
 def main():
@@ -38,8 +48,14 @@ def main():
     source, target = values["from"].value, values.to
     if not source or not target:
         raise UserError(f"--from and --to are required. Received: --from={source}, --to={target}")
-    new = convert(source, target, values.format, task=values.task, new_heads=values.new_heads,
-                  lowercase=values.lowercase)
+    new = convert(
+        source,
+        target,
+        values.format,
+        task=values.task,
+        new_heads=values.new_heads,
+        lowercase=values.lowercase,
+    )
     print(f"{target}" + (f" · randomly initialized: {', '.join(new)}" if new else ""))
 
 

@@ -26,37 +26,52 @@ def with_heads(trained, task, new_heads):
             initialized.
     """
     family = trained.family
-    choices = {value: choice for value, choice in head_choices().items()
-               if _is_supported(family, *choice)}
+    choices = {
+        value: choice for value, choice in head_choices().items() if _is_supported(family, *choice)
+    }
     if not choices and (task is not None or new_heads):
-        raise UserError("task and new_heads are for a BERT alone. "
-                        f"Received: task={task}, new_heads={new_heads}, {trained.path} is "
-                        f"{family.name}")
+        raise UserError(
+            "task and new_heads are for a BERT alone. "
+            f"Received: task={task}, new_heads={new_heads}, {trained.path} is "
+            f"{family.name}"
+        )
     if task is None:
         return trained, []
     if task not in choices:
         raise UserError(f"task must be one of {', '.join(choices)}. Received: task={task}")
     name, heads = choices[task]
     same = trained.task == name
-    heads = TASKS[name].complete_heads({**(trained.heads if same else {}), **heads},
-                                       trained.config, {})
+    heads = TASKS[name].complete_heads(
+        {**(trained.heads if same else {}), **heads}, trained.config, {}
+    )
     architecture, model = dict(trained.architecture), family.model_class(name)
     if model and family.has_pooler:
         architecture["use_pooler"] = "pooler" in model.head_names(**heads)
     wanted = family.shapes(name, architecture, heads) or _initial_weights(
-        family, name, architecture, heads)
+        family, name, architecture, heads
+    )
     missing = wanted.keys() - trained.weights.keys()
     added = sorted({trained.head_of(path) for path in missing})
     if missing and not new_heads:
-        raise UserError(f"{trained.path} has no weights for {', '.join(added)}. Use new_heads=True "
-                        "(--new_heads) to initialize them randomly")
+        raise UserError(
+            f"{trained.path} has no weights for {', '.join(added)}. Use new_heads=True "
+            "(--new_heads) to initialize them randomly"
+        )
     weights = {path: trained.weights[path] for path in wanted if path not in missing}
     if missing:
         initial = _initial_weights(family, name, architecture, heads)
         weights |= {path: initial[path] for path in missing}
     return dataclasses.replace(
-        trained, task=name, architecture=architecture, heads=heads, weights=weights, labels=None,
-        pairs=None, threshold=None, config=trained.config if same else None), added
+        trained,
+        task=name,
+        architecture=architecture,
+        heads=heads,
+        weights=weights,
+        labels=None,
+        pairs=None,
+        threshold=None,
+        config=trained.config if same else None,
+    ), added
 
 
 def _is_supported(family, task, heads):
@@ -71,5 +86,7 @@ def _initial_weights(family, task, architecture, heads):
     """Weights of a randomly initialized model by path below the task model."""
     model, prefix = family.build(task, architecture, heads, seed=0), family.prefix(task)
     model.build()
-    return {path.removeprefix(prefix): np.asarray(variable.value)
-            for path, variable in variables_by_path(model).items()}
+    return {
+        path.removeprefix(prefix): np.asarray(variable.value)
+        for path, variable in variables_by_path(model).items()
+    }

@@ -43,8 +43,13 @@ def read(folder, config=None, log=warn_once):
         heads = task.complete_heads(heads, saved["config"], files)
         family.build(task.name, architecture, heads)  # which checks its arguments
         data = saved["config"]["data"]
-        weights = _Weights(workdir, saved["config"], family.prefix(task.name),
-                           family.shapes(task.name, architecture, heads), log)
+        weights = _Weights(
+            workdir,
+            saved["config"],
+            family.prefix(task.name),
+            family.shapes(task.name, architecture, heads),
+            log,
+        )
         lowercase = bool(data.get("lowercase"))
     except UserError:
         raise
@@ -53,18 +58,29 @@ def read(folder, config=None, log=warn_once):
     workdir.check_tokenizer(saved, family.tokenizers.files)
     tokenizer = family.read_tokenizer(workdir.path, data)
     check_vocabulary_size(tokenizer, architecture, path)
-    return TrainedModel(folder, family, task.name, architecture, heads, weights, tokenizer,
-                        lowercase, **files, config=saved["config"],
-                        released=began_as_released(saved))
+    return TrainedModel(
+        folder,
+        family,
+        task.name,
+        architecture,
+        heads,
+        weights,
+        tokenizer,
+        lowercase,
+        **files,
+        config=saved["config"],
+        released=began_as_released(saved),
+    )
 
 
 def check_vocabulary_size(tokenizer, architecture, source):
-    """Raises a `UserError` unless the vocabulary has a token for each row of the embedding matrix.
-    """
+    """Raises a `UserError` unless each row of the embedding matrix has a token."""
     if tokenizer.vocabulary_size != architecture["vocabulary_size"]:
-        raise UserError("The vocabulary must have a token for each row of the embedding matrix. "
-                        f"Received: {tokenizer.vocabulary_size:,} tokens, "
-                        f"{architecture['vocabulary_size']:,} rows in {source}")
+        raise UserError(
+            "The vocabulary must have a token for each row of the embedding matrix. "
+            f"Received: {tokenizer.vocabulary_size:,} tokens, "
+            f"{architecture['vocabulary_size']:,} rows in {source}"
+        )
 
 
 def write(folder, trained):
@@ -80,10 +96,17 @@ def write(folder, trained):
     task.write_files(workdir, trained)
     prefix = family.prefix(trained.task)
     Checkpoints(workdir / "checkpoints").save(
-        0, {prefix + path: weight for path, weight in trained.weights.items()}, {"seconds": 0.0})
+        0, {prefix + path: weight for path, weight in trained.weights.items()}, {"seconds": 0.0}
+    )
     hashes = {name: file_sha256(workdir / name) for name in family.tokenizers.files}
-    workdir.start(trained.kind, config_of(trained), trained.architecture, hashes, trained.heads,
-                  converted=True)
+    workdir.start(
+        trained.kind,
+        config_of(trained),
+        trained.architecture,
+        hashes,
+        trained.heads,
+        converted=True,
+    )
 
 
 def config_of(trained):
@@ -97,8 +120,10 @@ def config_of(trained):
     config = default_config(trained.task, trained.family.name).to_dict()
     config.pop("workdir")
     data = config["data"]
-    data.update(length=trained.architecture.get("max_length", MAX_LENGTH),
-                **trained.family.tokenizer_settings(trained.tokenizer))
+    data.update(
+        length=trained.architecture.get("max_length", MAX_LENGTH),
+        **trained.family.tokenizer_settings(trained.tokenizer),
+    )
     if "lowercase" in data:
         data["lowercase"] = trained.lowercase
     TASKS[trained.task].complete_config(config, trained)
@@ -114,8 +139,10 @@ class _Weights(collections.abc.Mapping):
         self._average = config.get("checkpoint", {}).get("average", 1)
         regular = 1 if self._average < 2 else config["checkpoint"]["every"]
         if not regular:
-            raise UserError("checkpoint.every must be set with checkpoint.average above 1. "
-                            f"Received: {regular} in {workdir / 'config.json'}")
+            raise UserError(
+                "checkpoint.every must be set with checkpoint.average above 1. "
+                f"Received: {regular} in {workdir / 'config.json'}"
+            )
         self._checkpoints = Checkpoints(self._folder, regular=regular, log=log)
 
     @functools.cached_property
@@ -139,8 +166,10 @@ class _Weights(collections.abc.Mapping):
         wanted = {path: (shape, "float32") for path, shape in self._shapes.items()}
         for path in sorted(found.keys() | wanted.keys()):
             if found.get(path) != wanted.get(path):
-                raise UserError(f"{path} must be {_described(wanted.get(path))}. Received: "
-                                f"{_described(found.get(path))} in {self._folder}")
+                raise UserError(
+                    f"{path} must be {_described(wanted.get(path))}. Received: "
+                    f"{_described(found.get(path))} in {self._folder}"
+                )
 
     def __getitem__(self, path):
         return self._arrays[path]

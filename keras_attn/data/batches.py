@@ -27,8 +27,10 @@ class StreamBatches:
 
     def __init__(self, source, batch_size, once=False, limit=None):
         if once and getattr(source, "pack", 1) > 1:
-            raise ValueError("StreamBatches: once=True requires one example per row, as rows are "
-                             f"weighted individually. Received: pack={source.pack}")
+            raise ValueError(
+                "StreamBatches: once=True requires one example per row, as rows are "
+                f"weighted individually. Received: pack={source.pack}"
+            )
         self.source = source
         self.batch_size = self.mean_rows = batch_size
         self.once = once
@@ -98,6 +100,11 @@ class TableBatches:
         rows = choose_rows(examples["padding_mask"].sum(axis=1), length, self.pack)
         order = np.argsort(rows, kind="stable")
         count = rows.max(initial=0) + 1
-        return pack({name: array[order] for name, array in examples.items()}, rows[order],
-                    count=-(-count // multiple) * multiple, length=length, most=self.pack,
-                    pad_id=self.source.pad_id)
+        return pack(
+            {name: array[order] for name, array in examples.items()},
+            rows[order],
+            count=-(-count // multiple) * multiple,
+            length=length,
+            most=self.pack,
+            pad_id=self.source.pad_id,
+        )

@@ -5,8 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 
 # Arrays with one entry per token or per masked token of an example.
-_TOKEN_ARRAYS = ("token_ids", "segment_ids", "padding_mask", "mask_positions", "mask_ids",
-              "mask_weights")
+_TOKEN_ARRAYS = (
+    "token_ids",
+    "segment_ids",
+    "padding_mask",
+    "mask_positions",
+    "mask_ids",
+    "mask_weights",
+)
 
 
 @dataclass(frozen=True)
@@ -72,8 +78,10 @@ def choose_rows(tokens, length, most):
     """
     tokens = np.asarray(tokens, np.int64)
     if tokens.max(initial=0) > length:
-        raise ValueError("choose_rows: no example may be longer than a row. "
-                         f"Received: tokens={tokens.max()}, length={length}")
+        raise ValueError(
+            "choose_rows: no example may be longer than a row. "
+            f"Received: tokens={tokens.max()}, length={length}"
+        )
     rows = np.zeros(len(tokens), np.int64)
     # Remaining capacity of each row: room in tokens, free in examples.
     room, free = np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -127,13 +135,16 @@ def pack(batch, rows, *, count, length, most, slots=0, pad_id=0):
         table[where] = values
         return table
 
-    packed = {name: scatter(batch[name][example, column])
-              for name in ("segment_ids", "padding_mask")}
+    packed = {
+        name: scatter(batch[name][example, column]) for name in ("segment_ids", "padding_mask")
+    }
     packed["token_ids"] = scatter(batch["token_ids"][example, column], empty=pad_id)
     packed["position_ids"] = scatter(column.astype(np.int32))
     packed["pack_ids"] = scatter((place[example] + 1).astype(np.int32))
-    single = {"cls_positions": offset.astype(np.int32),
-              "sample_weight": np.ones(len(rows), np.float32)}
+    single = {
+        "cls_positions": offset.astype(np.int32),
+        "sample_weight": np.ones(len(rows), np.float32),
+    }
     single |= {name: array for name, array in batch.items() if name not in _TOKEN_ARRAYS}
     for name, values in single.items():
         packed[name] = scatter(values, (count, most, *values.shape[1:]), (rows, place))
@@ -143,7 +154,8 @@ def pack(batch, rows, *, count, length, most, slots=0, pad_id=0):
         where = rows[example], _sum_before(taken, rows)[example] + slot
         masked = {name: batch[name][example, slot] for name in ("mask_ids", "mask_weights")}
         masked["mask_positions"] = (
-            batch["mask_positions"][example, slot] + offset[example]).astype(np.int32)
+            batch["mask_positions"][example, slot] + offset[example]
+        ).astype(np.int32)
         if "sample_weight" in batch:
             masked["mask_weights"] = masked["mask_weights"] * batch["sample_weight"][example]
         packed |= {name: scatter(values, (count, slots), where) for name, values in masked.items()}

@@ -25,8 +25,9 @@ def hold_out(table, fraction, seed, labels=None):
         UserError: If one side would have no rows.
     """
     numbers = {}
-    text_of_row = np.array([numbers.setdefault(_normalize(texts), len(numbers))
-                            for texts in _texts(table)])
+    text_of_row = np.array(
+        [numbers.setdefault(_normalize(texts), len(numbers)) for texts in _texts(table)]
+    )
     _, first, rows = np.unique(text_of_row, return_index=True, return_counts=True)
     labels = np.zeros(len(table), np.int64) if labels is None else np.asarray(labels)
     several, labels = labels.ndim == 2, labels[first]
@@ -41,7 +42,8 @@ def hold_out(table, fraction, seed, labels=None):
         raise UserError(
             "Too few training rows to hold out some for validation. Add rows, set data.validation, "
             f"or set data.holdout=0. Received: {counted(len(first), 'distinct text')} of "
-            f"{counted(count, 'class', 'classes')}, data.holdout={fraction}")
+            f"{counted(count, 'class', 'classes')}, data.holdout={fraction}"
+        )
     return table.take(np.flatnonzero(~held)), table.take(np.flatnonzero(held))
 
 
@@ -130,16 +132,21 @@ def _stratify_by_label(labels, rows, fraction, seed):
             counts -= labels[text] * rows[text]
             total[side] -= rows[text]
     without = np.flatnonzero(left)
-    held[without] = _fill(np.zeros(len(without), np.int64), rows[without],
-                          np.array([round(total[1])]), np.arange(len(without)))
+    held[without] = _fill(
+        np.zeros(len(without), np.int64),
+        rows[without],
+        np.array([round(total[1])]),
+        np.arange(len(without)),
+    )
     return held[np.argsort(order)]
 
 
 def _fill(classes, rows, wanted, order):
     """Selects the first texts in this order, bool `(N,)`, that fit the wanted rows per class."""
     held, left = np.zeros(len(classes), bool), wanted.tolist()
-    for text, kind, count in zip(order.tolist(), classes[order].tolist(), rows[order].tolist(),
-                                 strict=True):
+    for text, kind, count in zip(
+        order.tolist(), classes[order].tolist(), rows[order].tolist(), strict=True
+    ):
         if count <= left[kind]:
             held[text] = True
             left[kind] -= count

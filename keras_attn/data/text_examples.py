@@ -301,8 +301,10 @@ def check_windows(windows, length, text_pairs):
         return
     room = length - 2  # tokens of a text, without [CLS] and [SEP]
     if not 0 <= windows < room:
-        raise UserError(f"data.windows must be in [0, {room}), less than the text tokens of a row. "
-                        f"Received: data.windows={windows}")
+        raise UserError(
+            f"data.windows must be in [0, {room}), less than the text tokens of a row. "
+            f"Received: data.windows={windows}"
+        )
 
 
 def mean_by_text(values, owners, count):

@@ -37,8 +37,10 @@ def export(workdir, output, **options):
             or the model was trained on the other of pairs and single texts.
     """
     if keras.backend.backend() != "tensorflow":
-        raise UserError("Exporting a SavedModel requires Keras on tensorflow. Received: "
-                        f"KERAS_BACKEND={keras.backend.backend()}")
+        raise UserError(
+            "Exporting a SavedModel requires Keras on tensorflow. Received: "
+            f"KERAS_BACKEND={keras.backend.backend()}"
+        )
     output = str(output).rstrip("/")
     if tf.io.gfile.exists(output):
         raise UserError(f"A new folder is needed. Received: {output}, which exists")
@@ -62,8 +64,9 @@ def export(workdir, output, **options):
         # TensorFlow has one error for a full disk and for too little memory.
         if isinstance(error, tf.errors.ResourceExhaustedError) and "space" not in str(error):
             raise
-        raise UserError(f"A folder that can be written is needed. Received: {output} "
-                        f"({first_line(error)})") from error
+        raise UserError(
+            f"A folder that can be written is needed. Received: {output} ({first_line(error)})"
+        ) from error
 
 
 @contextlib.contextmanager

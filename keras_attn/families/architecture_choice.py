@@ -37,8 +37,10 @@ def _given(run, family):
     if "size" in fields:
         check_choice("model.size", fields["size"], family.sizes)
     names = inspect.signature(family.backbone).parameters
-    return {**_shape_of(family, fields.get("size")),
-            **{name: value for name, value in fields.items() if name in names}}
+    return {
+        **_shape_of(family, fields.get("size")),
+        **{name: value for name, value in fields.items() if name in names},
+    }
 
 
 def _shape_of(family, size):
@@ -65,7 +67,8 @@ def _pretrained_architecture(run, family, given):
             raise UserError(
                 "The architecture must be that of the pretrained model; leave its fields out; "
                 "model.size=None unsets that of a config file. "
-                f"Received: {name}={value}, it has {known.get(name)}")
+                f"Received: {name}={value}, it has {known.get(name)}"
+            )
     return architecture
 
 
@@ -76,11 +79,12 @@ def _check_finetuning(run, family):
         raise UserError(f"Finetuning {family.title} requires --pretrained. Received: none")
     for name, value in {"data.vocab": data.vocab, "model.size": model.size}.items():
         if value is not None:
-            raise UserError(f"{name} must be left out: it is that of the pretrained model. "
-                            f"Received: {name}={value}")
+            raise UserError(
+                f"{name} must be left out: it is that of the pretrained model. "
+                f"Received: {name}={value}"
+            )
     if data.pack > 1:
-        raise UserError(f"data.pack must be 1 with {family.title}. "
-                        f"Received: data.pack={data.pack}")
+        raise UserError(f"data.pack must be 1 with {family.title}. Received: data.pack={data.pack}")
 
 
 def _check_length(run, family, architecture):
@@ -90,9 +94,16 @@ def _check_length(run, family, architecture):
     if None in (length, positions) or length <= positions or not learned:
         return
     if family.position_table:
-        advice = f"set model.max_length={length}" if "max_length" in run.config.model else \
-            f"pretrain the model further with model.max_length={length}"
-        raise UserError(f"data.length={length} exceeds the position table of the model, which has "
-                        f"{positions} positions. Lower data.length, or {advice}")
-    raise UserError("data.length must be at most the positions of the model. Received: "
-                    f"data.length={length}, it has {positions} (max_length={positions})")
+        advice = (
+            f"set model.max_length={length}"
+            if "max_length" in run.config.model
+            else f"pretrain the model further with model.max_length={length}"
+        )
+        raise UserError(
+            f"data.length={length} exceeds the position table of the model, which has "
+            f"{positions} positions. Lower data.length, or {advice}"
+        )
+    raise UserError(
+        "data.length must be at most the positions of the model. Received: "
+        f"data.length={length}, it has {positions} (max_length={positions})"
+    )

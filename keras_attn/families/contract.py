@@ -94,8 +94,14 @@ class Family:
         """
         return {}
 
-    def build(self, task: str, architecture: Mapping, heads: Mapping, dtype: Any = "float32",
-              seed: int | None = None) -> keras.Model:
+    def build(
+        self,
+        task: str,
+        architecture: Mapping,
+        heads: Mapping,
+        dtype: Any = "float32",
+        seed: int | None = None,
+    ) -> keras.Model:
         """Makes a model, whose weights do not exist before its `build()`.
 
         Args:
@@ -116,8 +122,10 @@ class Family:
             UserError: If the family has no model for the task.
         """
         if not self.supports(task):
-            raise UserError(f"The family {self.name} has no model for {task}. "
-                            f"Received: model.family={self.name}")
+            raise UserError(
+                f"The family {self.name} has no model for {task}. "
+                f"Received: model.family={self.name}"
+            )
         return self.task_models[task] if task in self.task_models else TASKS[task].model
 
     def supports(self, task: str) -> bool:

@@ -13,8 +13,9 @@ Part = tuple[str, list[str], tuple]
 _OLD_NORM_NAMES = {"weight": "gamma", "bias": "beta"}  # in files of 2018
 
 
-def encoder_parts(architecture: Mapping, backbone: str, prefix: str,
-                  embedding_dim: int | None = None) -> Iterator[Part]:
+def encoder_parts(
+    architecture: Mapping, backbone: str, prefix: str, embedding_dim: int | None = None
+) -> Iterator[Part]:
     """Yields the parts of an encoder whose graph is that of BERT.
 
     Args:
@@ -25,27 +26,41 @@ def encoder_parts(architecture: Mapping, backbone: str, prefix: str,
     """
     width, inner = architecture["hidden_dim"], architecture["intermediate_dim"]
     embedding_dim = embedding_dim or width
-    for path, name, rows in (("token_embedding", "word", "vocabulary_size"),
-                             ("position_embedding/embeddings", "position", "max_length"),
-                             ("segment_embedding", "token_type", "num_segments")):
-        yield (f"{backbone}/{path}", [f"{prefix}embeddings.{name}_embeddings.weight"],
-               (architecture[rows], embedding_dim))
+    for path, name, rows in (
+        ("token_embedding", "word", "vocabulary_size"),
+        ("position_embedding/embeddings", "position", "max_length"),
+        ("segment_embedding", "token_type", "num_segments"),
+    ):
+        yield (
+            f"{backbone}/{path}",
+            [f"{prefix}embeddings.{name}_embeddings.weight"],
+            (architecture[rows], embedding_dim),
+        )
     yield from norm_parts(f"{backbone}/norm", f"{prefix}embeddings.LayerNorm", embedding_dim)
     for number in range(architecture["num_layers"]):
         ours, theirs = f"{backbone}/layer_{number}", f"{prefix}encoder.layer.{number}"
         projections = [f"{theirs}.attention.self.{name}" for name in ("query", "key", "value")]
-        yield (f"{ours}/attention/query_key_value_kernel",
-               [f"{name}.weight" for name in projections], (width, width))
-        yield (f"{ours}/attention/query_key_value_bias",
-               [f"{name}.bias" for name in projections], (width,))
+        yield (
+            f"{ours}/attention/query_key_value_kernel",
+            [f"{name}.weight" for name in projections],
+            (width, width),
+        )
+        yield (
+            f"{ours}/attention/query_key_value_bias",
+            [f"{name}.bias" for name in projections],
+            (width,),
+        )
         # The weights of the attention are called output_kernel, those of the others output/kernel.
         for path, name, shape in (
-                ("attention/output_", "attention.output.dense", (width, width)),
-                ("feed_forward/intermediate/", "intermediate.dense", (width, inner)),
-                ("feed_forward/output/", "output.dense", (inner, width))):
+            ("attention/output_", "attention.output.dense", (width, width)),
+            ("feed_forward/intermediate/", "intermediate.dense", (width, inner)),
+            ("feed_forward/output/", "output.dense", (inner, width)),
+        ):
             yield from dense_parts(f"{ours}/{path}", f"{theirs}.{name}", shape)
-        for path, name in (("attention_norm", "attention.output.LayerNorm"),
-                           ("feed_forward_norm", "output.LayerNorm")):
+        for path, name in (
+            ("attention_norm", "attention.output.LayerNorm"),
+            ("feed_forward_norm", "output.LayerNorm"),
+        ):
             yield from norm_parts(f"{ours}/{path}", f"{theirs}.{name}", width)
     if architecture.get("norm_first"):  # which Hugging Face has not
         yield from norm_parts(f"{backbone}/final_norm", f"{prefix}encoder.LayerNorm", width)
@@ -91,9 +106,17 @@ def layout(parts: Iterable[Part], name_in: Callable[[str], str] = str) -> dict[s
         parts: Parts of a model.
         name_in: Function from the name of a tensor to its name in the file.
     """
-    return {path: [Piece(name_in(name), own[::-1] if path.endswith("kernel") else own,
-                         transposed=path.endswith("kernel")) for name in names]
-            for path, names, own in parts}
+    return {
+        path: [
+            Piece(
+                name_in(name),
+                own[::-1] if path.endswith("kernel") else own,
+                transposed=path.endswith("kernel"),
+            )
+            for name in names
+        ]
+        for path, names, own in parts
+    }
 
 
 def stored_name(header: Mapping, prefix: str, name: str) -> str:

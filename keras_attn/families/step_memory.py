@@ -21,8 +21,14 @@ class LayerMemory:
     layer: int
 
 
-def encoder_memory(architecture: Mapping, length: int, *, memory: int = 0, streams: float = 1.0,
-                   relative: bool = False) -> LayerMemory:
+def encoder_memory(
+    architecture: Mapping,
+    length: int,
+    *,
+    memory: int = 0,
+    streams: float = 1.0,
+    relative: bool = False,
+) -> LayerMemory:
     """Returns the values of a stack of Transformer layers.
 
     Args:
@@ -37,9 +43,12 @@ def encoder_memory(architecture: Mapping, length: int, *, memory: int = 0, strea
     part = layer_values(architecture, length, memory + length, streams=streams, relative=relative)
     kernels = (5 if relative else 4) * width**2 + 2 * width * inner
     rows = architecture.get("max_length", 0) + architecture["vocabulary_size"]
-    return LayerMemory(parameters=layers * kernels + rows * width,
-                       inputs=int(layers * streams * length * width),
-                       activations=int(layers * part), layer=int(part))
+    return LayerMemory(
+        parameters=layers * kernels + rows * width,
+        inputs=int(layers * streams * length * width),
+        activations=int(layers * part),
+        layer=int(part),
+    )
 
 
 def feed_forward_dim(architecture: Mapping) -> int:
@@ -47,8 +56,15 @@ def feed_forward_dim(architecture: Mapping) -> int:
     return architecture.get("intermediate_dim") or 4 * architecture["hidden_dim"]
 
 
-def layer_values(architecture: Mapping, queries: int, keys: int, *, streams: float = 1.0,
-                 attentions: int = 1, relative: bool = False) -> float:
+def layer_values(
+    architecture: Mapping,
+    queries: int,
+    keys: int,
+    *,
+    streams: float = 1.0,
+    attentions: int = 1,
+    relative: bool = False,
+) -> float:
     """Returns the values that a layer keeps of a row: of its tokens, and weights of attention.
 
     Args:
@@ -58,8 +74,10 @@ def layer_values(architecture: Mapping, queries: int, keys: int, *, streams: flo
         attentions: Attention layers in the layer.
     """
     width, heads = architecture["hidden_dim"], architecture["num_heads"]
-    dropout, attention_dropout = architecture.get("dropout", 0), architecture.get(
-        "attention_dropout")
+    dropout, attention_dropout = (
+        architecture.get("dropout", 0),
+        architecture.get("attention_dropout"),
+    )
     if attention_dropout is None:
         attention_dropout = dropout
     inner = feed_forward_dim(architecture)

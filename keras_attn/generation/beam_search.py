@@ -13,14 +13,28 @@ from keras_attn.ops.arguments import require_not_negative, require_numbers, requ
 from keras_attn.types import Nest, Tensor
 
 
-def beam_search(step: Callable[[Tensor, Tensor, Nest], tuple[Nest, ...]], cache: Nest,
-                begin_ids: Tensor, beams: int, max_length: int, end_id: int, *,
-                length_penalty: float = 0.6, coverage_penalty: float = 0.0,
-                early_stopping: bool = False, source_length: Tensor | int | None = None,
-                source_mask: Tensor | None = None, return_attention: bool = False,
-                max_lengths: Tensor | None = None, min_length: int = 0, no_repeat: int = 0,
-                prefix: Tensor | None = None, prompt: Tensor | None = None, pad_id: int = 0,
-                reorder: Callable[[Nest, Tensor], Nest] | None = None) -> dict[str, Tensor]:
+def beam_search(
+    step: Callable[[Tensor, Tensor, Nest], tuple[Nest, ...]],
+    cache: Nest,
+    begin_ids: Tensor,
+    beams: int,
+    max_length: int,
+    end_id: int,
+    *,
+    length_penalty: float = 0.6,
+    coverage_penalty: float = 0.0,
+    early_stopping: bool = False,
+    source_length: Tensor | int | None = None,
+    source_mask: Tensor | None = None,
+    return_attention: bool = False,
+    max_lengths: Tensor | None = None,
+    min_length: int = 0,
+    no_repeat: int = 0,
+    prefix: Tensor | None = None,
+    prompt: Tensor | None = None,
+    pad_id: int = 0,
+    reorder: Callable[[Nest, Tensor], Nest] | None = None,
+) -> dict[str, Tensor]:
     """Finds the most probable sequences of each row by beam search.
 
     A hypothesis has the score `log P / ((5 + length) / 6)^length_penalty`, where the length
@@ -76,23 +90,42 @@ def beam_search(step: Callable[[Tensor, Tensor, Nest], tuple[Nest, ...]], cache:
     require_numbers(length_penalty=length_penalty)
     require_not_negative(coverage_penalty=coverage_penalty)
     if (coverage_penalty or return_attention) and source_length is None:
-        raise ValueError("beam_search: coverage_penalty and return_attention require "
-                         "source_length. Received: source_length=None")
+        raise ValueError(
+            "beam_search: coverage_penalty and return_attention require "
+            "source_length. Received: source_length=None"
+        )
     begin_ids = ops.cast(begin_ids, "int32")
     rows = begin_ids.shape[0] if begin_ids.shape[0] is not None else ops.shape(begin_ids)[0]
     limits = ops.full((rows,), max_length, "int32")
     if max_lengths is not None:
         limits = ops.clip(ops.cast(max_lengths, "int32"), 1, max_length)
     constraints: dict[str, Tensor] = {
-        "end_id": end_id, "min_length": min_length, "no_repeat": no_repeat}
+        "end_id": end_id,
+        "min_length": min_length,
+        "no_repeat": no_repeat,
+    }
     for name, tokens in (("prefix", prefix), ("prompt", prompt)):
         tokens = as_token_matrix(name, tokens, rows)
         constraints[name] = None if tokens is None else ops.repeat(tokens, beams, axis=0)
-    search = _Search(step, reorder, rows, beams, max_length, limits, constraints, length_penalty,
-                     coverage_penalty, early_stopping, source_length, source_mask,
-                     return_attention, pad_id)
-    return search.result(decode_while(search.has_unfinished, search.advance,
-                                      search.start(begin_ids, cache)))
+    search = _Search(
+        step,
+        reorder,
+        rows,
+        beams,
+        max_length,
+        limits,
+        constraints,
+        length_penalty,
+        coverage_penalty,
+        early_stopping,
+        source_length,
+        source_mask,
+        return_attention,
+        pad_id,
+    )
+    return search.result(
+        decode_while(search.has_unfinished, search.advance, search.start(begin_ids, cache))
+    )
 
 
 @dataclass(frozen=True)
@@ -126,8 +159,11 @@ class _Search:
         shape = self.rows, self.beams
         none = ops.full(shape, IMPOSSIBLE, "float32")
         begin = ops.broadcast_to(begin_ids[:, None, None], (*shape, 1))
-        empty = {"ids": ops.concatenate(
-            [begin, ops.full((*shape, self.max_length), self.pad_id, "int32")], axis=2)}
+        empty = {
+            "ids": ops.concatenate(
+                [begin, ops.full((*shape, self.max_length), self.pad_id, "int32")], axis=2
+            )
+        }
         if self.coverage_penalty:
             empty["coverage"] = ops.zeros((*shape, self.source_length), "float32")
         rest = {"cache": cache}
@@ -135,22 +171,29 @@ class _Search:
             # The attention is never reordered. Instead, each hypothesis records which beam wrote
             # each of its positions.
             rest["attention"] = ops.zeros(
-                (self.rows, self.max_length, self.beams, self.source_length), "float32")
+                (self.rows, self.max_length, self.beams, self.source_length), "float32"
+            )
             empty["writers"] = ops.zeros((*shape, self.max_length), "int32")
         # Only one initial hypothesis: K identical ones would stay identical.
         first = ops.where(ops.arange(self.beams)[None] == 0, 0.0, none)
         return {
-            "index": ops.zeros((), "int32"), **rest,
+            "index": ops.zeros((), "int32"),
+            **rest,
             "alive": {**empty, "log_probabilities": first},
-            "finished": {**empty, "log_probabilities": none, "scores": none,
-                         "lengths": ops.zeros(shape, "int32")},
+            "finished": {
+                **empty,
+                "log_probabilities": none,
+                "scores": none,
+                "lengths": ops.zeros(shape, "int32"),
+            },
             "done": ops.zeros((self.rows,), "bool"),
         }
 
     def has_unfinished(self, state):
         """Whether any row is unfinished."""
-        return ops.logical_and(state["index"] < self.max_length,
-                               ops.logical_not(ops.all(state["done"])))
+        return ops.logical_and(
+            state["index"] < self.max_length, ops.logical_not(ops.all(state["done"]))
+        )
 
     def advance(self, state):
         """Returns the state after one more token."""
@@ -160,26 +203,36 @@ class _Search:
         at_end = new.pop("tokens") == self.constraints["end_id"]
         best = new["log_probabilities"]
         number = best.shape[1]
-        ended = ops.logical_and(ops.logical_and(at_end, best > IMPOSSIBLE / 2),
-                                ops.arange(number) < self.beams)
+        ended = ops.logical_and(
+            ops.logical_and(at_end, best > IMPOSSIBLE / 2), ops.arange(number) < self.beams
+        )
         parents = new.pop("parents")
-        new_finished = {**new, "lengths": ops.broadcast_to(index + 1, (self.rows, number)),
-                        "scores": ops.where(ended, self._scores(new, index + 1), IMPOSSIBLE)}
+        new_finished = {
+            **new,
+            "lengths": ops.broadcast_to(index + 1, (self.rows, number)),
+            "scores": ops.where(ended, self._scores(new, index + 1), IMPOSSIBLE),
+        }
         finished = self._best(_concatenate(state["finished"], new_finished), "scores")
-        unfinished = {**new, "log_probabilities": ops.where(at_end, IMPOSSIBLE, best),
-                      "parents": parents}
+        unfinished = {
+            **new,
+            "log_probabilities": ops.where(at_end, IMPOSSIBLE, best),
+            "parents": parents,
+        }
         alive = self._best(unfinished, "log_probabilities")
         rest["cache"] = (self.reorder or self._gather_rows)(
-            rest["cache"], self._flat_indices(alive.pop("parents")))
-        result = {"index": index + 1, **rest,
-                  "alive": self._freeze(done, state["alive"], alive),
-                  "finished": self._freeze(done, state["finished"], finished)}
+            rest["cache"], self._flat_indices(alive.pop("parents"))
+        )
+        result = {
+            "index": index + 1,
+            **rest,
+            "alive": self._freeze(done, state["alive"], alive),
+            "finished": self._freeze(done, state["finished"], finished),
+        }
         over = ops.logical_or(index + 1 >= self.limits, self._is_done(result))
         return {**result, "done": ops.logical_or(done, over)}
 
     def _continuations(self, state):
-        """Returns the 2 K best continuations by one token, best first, and the rest of the state.
-        """
+        """Returns the 2 K best continuations by one token in order, and the rest of the state."""
         index, alive, beams = state["index"], state["alive"], self.beams
         flat = ops.reshape(alive["ids"], (self.rows * beams, self.max_length + 1))
         logits, cache, *attention = self.step(ops.take(flat, index, axis=1), index, state["cache"])
@@ -193,8 +246,9 @@ class _Search:
 
         values, tokens = compile_if_large(continuations, logits, flat, index)
         totals = ops.reshape(values, (self.rows, beams, size))
-        totals = ops.reshape(totals + alive["log_probabilities"][..., None],
-                             (self.rows, beams * size))
+        totals = ops.reshape(
+            totals + alive["log_probabilities"][..., None], (self.rows, beams * size)
+        )
         best, places = ops.top_k(totals, min(2 * beams, beams * size))
         places = ops.cast(places, "int32")
         parents = places // size
@@ -204,13 +258,15 @@ class _Search:
         new["ids"] = ops.slice_update(new["ids"], (0, 0, index + 1), tokens[..., None])
         rest = {"cache": cache}
         if self.coverage_penalty or self.return_attention:
-            newest = ops.reshape(ops.cast(attention[0], "float32"),
-                                 (self.rows, beams, self.source_length))
+            newest = ops.reshape(
+                ops.cast(attention[0], "float32"), (self.rows, beams, self.source_length)
+            )
         if self.coverage_penalty:
             new["coverage"] = new["coverage"] + self._gather(newest, parents)
         if self.return_attention:
             rest["attention"] = ops.slice_update(
-                state["attention"], (0, index, 0, 0), newest[:, None])
+                state["attention"], (0, index, 0, 0), newest[:, None]
+            )
             new["writers"] = ops.slice_update(new["writers"], (0, 0, index), parents[..., None])
         return new, rest
 
@@ -233,15 +289,18 @@ class _Search:
             return ops.logical_or(enough, none)
         # The coverage penalty can only lower a score, but the divisor may grow with the length.
         longest = self.limits if self.length_penalty > 0 else state["index"]
-        best_possible = state["alive"]["log_probabilities"][:, 0] / (
-            (5.0 + ops.cast(longest, "float32")) / 6.0) ** self.length_penalty
+        best_possible = (
+            state["alive"]["log_probabilities"][:, 0]
+            / ((5.0 + ops.cast(longest, "float32")) / 6.0) ** self.length_penalty
+        )
         return ops.logical_or(none, ops.logical_and(enough, worst >= best_possible))
 
     def result(self, state):
         """Returns the finished hypotheses, followed by the unfinished ones."""
         alive, finished = state["alive"], state["finished"]
-        lengths = ops.broadcast_to(ops.minimum(state["index"], self.limits)[:, None],
-                                   (self.rows, self.beams))
+        lengths = ops.broadcast_to(
+            ops.minimum(state["index"], self.limits)[:, None], (self.rows, self.beams)
+        )
         possible = alive["log_probabilities"] > IMPOSSIBLE / 2
         scores = ops.where(possible, self._scores(alive, lengths), IMPOSSIBLE)
         alive = {**alive, "scores": scores, "lengths": lengths}
@@ -252,7 +311,8 @@ class _Search:
         found.pop("coverage", None)
         if self.return_attention:
             found["attention"] = self._attention(
-                state["attention"], found.pop("writers"), found["lengths"])
+                state["attention"], found.pop("writers"), found["lengths"]
+            )
         return {"token_ids": found.pop("ids")[:, :, 1:], **found, "finished": order < ended}
 
     def _attention(self, all_attention, writers, lengths):
@@ -270,11 +330,13 @@ class _Search:
 
     def _gather(self, nest, places):
         """Gathers the hypotheses of each row at `places` `(B, Y)`."""
+
         def chosen(x):
             count, rest = x.shape[1], ops.shape(x)[2:]
             flat = ops.reshape(x, (self.rows * count, *rest))
             found = ops.take(flat, self._flat_indices(places, count), axis=0)
             return ops.reshape(found, (self.rows, places.shape[1], *rest))
+
         return keras.tree.map_structure(chosen, nest)
 
     def _gather_rows(self, nest, numbers):
@@ -284,7 +346,8 @@ class _Search:
             raise ValueError(
                 f"beam_search: the first axis of the cache must have size {self.rows * self.beams} "
                 "(one row per hypothesis). Pass reorder for other layouts. "
-                f"Received: first axes of size {sorted(counts)}")
+                f"Received: first axes of size {sorted(counts)}"
+            )
         return keras.tree.map_structure(lambda x: ops.take(x, numbers, axis=0), nest)
 
     def _flat_indices(self, places, count=None):
@@ -296,8 +359,11 @@ class _Search:
         """Selects the old values for finished rows, and the new ones for the others."""
         return keras.tree.map_structure(
             lambda old, new: ops.where(
-                ops.reshape(done, (self.rows, *[1] * (len(new.shape) - 1))), old, new),
-            before, now)
+                ops.reshape(done, (self.rows, *[1] * (len(new.shape) - 1))), old, new
+            ),
+            before,
+            now,
+        )
 
 
 def _concatenate(first, second):

@@ -5,8 +5,7 @@ from keras import ops
 IMPOSSIBLE = -1e30
 
 
-def constrain(logits, ids, index, *, end_id, min_length=0, no_repeat=0, prefix=None,
-              prompt=None):
+def constrain(logits, ids, index, *, end_id, min_length=0, no_repeat=0, prefix=None, prompt=None):
     """Masks the logits of tokens that must not come next with `IMPOSSIBLE` or less.
 
     Args:
@@ -55,8 +54,10 @@ def as_token_matrix(name, tokens, rows):
     tokens = ops.cast(tokens, "int32")
     known = isinstance(rows, int) and tokens.shape and tokens.shape[0] is not None
     if len(tokens.shape) != 2 or (known and tokens.shape[0] != rows):
-        raise ValueError(f"{name} must be of shape (B, P), with one row per decoded sequence. "
-                         f"Received: shape {tuple(tokens.shape)}, B={rows}")
+        raise ValueError(
+            f"{name} must be of shape (B, P), with one row per decoded sequence. "
+            f"Received: shape {tuple(tokens.shape)}, B={rows}"
+        )
     return tokens
 
 
@@ -78,13 +79,17 @@ def _repetition_penalty(ids, index, size, vocabulary_size):
     same = ops.broadcast_to(starts[None] + size <= index, (rows, windows))
     for k in range(size - 1):
         last = ops.take(ids, ops.maximum(index - size + 1 + k, 0), axis=1)
-        same = ops.logical_and(same, ids[:, k:k + windows] == last[:, None])
-    ends = ops.cast(ids[:, size - 1:], "int32")
+        same = ops.logical_and(same, ids[:, k : k + windows] == last[:, None])
+    ends = ops.cast(ids[:, size - 1 :], "int32")
     same = ops.logical_and(same, ends >= 0)
-    places = ops.stack([
-        ops.reshape(ops.broadcast_to(ops.arange(rows, dtype="int32")[:, None], (rows, windows)),
-                    (-1,)),
-        ops.reshape(ops.maximum(ends, 0), (-1,)),
-    ], axis=1)
+    places = ops.stack(
+        [
+            ops.reshape(
+                ops.broadcast_to(ops.arange(rows, dtype="int32")[:, None], (rows, windows)), (-1,)
+            ),
+            ops.reshape(ops.maximum(ends, 0), (-1,)),
+        ],
+        axis=1,
+    )
     values = ops.reshape(ops.where(same, IMPOSSIBLE, 0.0), (-1,))
     return ops.scatter(places, values, (rows, vocabulary_size))

@@ -20,12 +20,26 @@ _BLOCK = 128  # tokens
 _BITS_OF_ONE = 0x3F800000  # of 1.0 as float32
 
 
-def sample(step: Callable[[Tensor, Tensor, Nest], tuple[Nest, ...]], cache: Nest, begin_ids: Tensor,
-           max_length: int, end_id: int, *, temperature: float = 1.0, top_k: int | None = None,
-           top_p: float | None = None, seed: Tensor | int = 0, numbers: Tensor | None = None,
-           min_length: int = 0, no_repeat: int = 0, prefix: Tensor | None = None,
-           prompt: Tensor | None = None, pad_id: int = 0, return_attention: bool = False,
-           source_length: Tensor | int | None = None) -> dict[str, Tensor]:
+def sample(
+    step: Callable[[Tensor, Tensor, Nest], tuple[Nest, ...]],
+    cache: Nest,
+    begin_ids: Tensor,
+    max_length: int,
+    end_id: int,
+    *,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    seed: Tensor | int = 0,
+    numbers: Tensor | None = None,
+    min_length: int = 0,
+    no_repeat: int = 0,
+    prefix: Tensor | None = None,
+    prompt: Tensor | None = None,
+    pad_id: int = 0,
+    return_attention: bool = False,
+    source_length: Tensor | int | None = None,
+) -> dict[str, Tensor]:
     """Decodes one sequence per row, greedily or by sampling.
 
     A row ends with the end-of-sequence token, or when the constraints allow no further token. It is
@@ -74,8 +88,9 @@ def sample(step: Callable[[Tensor, Tensor, Nest], tuple[Nest, ...]], cache: Nest
     require_not_negative(temperature=temperature)
     require_probabilities(optional=True, top_p=top_p)
     if top_p == 0:
-        raise ValueError("top_p must be above 0; for greedy decoding set temperature=0. "
-                         f"Received: top_p={top_p}")
+        raise ValueError(
+            f"top_p must be above 0; for greedy decoding set temperature=0. Received: top_p={top_p}"
+        )
     if return_attention and source_length is None:
         raise ValueError("return_attention requires source_length. Received: source_length=None")
     begin_ids = ops.cast(begin_ids, "int32")
@@ -85,41 +100,53 @@ def sample(step: Callable[[Tensor, Tensor, Nest], tuple[Nest, ...]], cache: Nest
     if numbers is None:
         numbers = ops.arange(count, dtype="int32")
     ids = ops.concatenate(
-        [begin_ids[:, None], ops.full((count, max_length), pad_id, "int32")], axis=1)
+        [begin_ids[:, None], ops.full((count, max_length), pad_id, "int32")], axis=1
+    )
     state = {
-        "index": ops.zeros((), "int32"), "ids": ids, "cache": cache,
+        "index": ops.zeros((), "int32"),
+        "ids": ids,
+        "cache": cache,
         "log_probabilities": ops.zeros((count,), "float32"),
-        "lengths": ops.zeros((count,), "int32"), "finished": ops.zeros((count,), "bool"),
+        "lengths": ops.zeros((count,), "int32"),
+        "finished": ops.zeros((count,), "bool"),
         "done": ops.zeros((count,), "bool"),
     }
     if return_attention:
         state["attention"] = ops.zeros((count, max_length, source_length), "float32")
 
     def unfinished(state):
-        return ops.logical_and(state["index"] < max_length,
-                               ops.logical_not(ops.all(state["done"])))
+        return ops.logical_and(state["index"] < max_length, ops.logical_not(ops.all(state["done"])))
 
     def choose(logits, ids, index):
         """Returns the next tokens, whether any token was allowed, and their log probabilities."""
-        constrained = constrain(logits, ids, index, end_id=end_id, min_length=min_length,
-                            no_repeat=no_repeat, prefix=prefix, prompt=prompt)
+        constrained = constrain(
+            logits,
+            ids,
+            index,
+            end_id=end_id,
+            min_length=min_length,
+            no_repeat=no_repeat,
+            prefix=prefix,
+            prompt=prompt,
+        )
         if temperature >= MIN_TEMPERATURE:
             best = ops.max(constrained, axis=-1, keepdims=True)
-            scaled = ops.where(constrained <= IMPOSSIBLE / 2, IMPOSSIBLE,
-                               (constrained - best) / temperature)
+            scaled = ops.where(
+                constrained <= IMPOSSIBLE / 2, IMPOSSIBLE, (constrained - best) / temperature
+            )
             chosen = _draw(scaled, uniform_noise(numbers, index, seed), top_k, top_p)
         else:
             best, tokens = top_k_logits(constrained, 1)
             chosen = tokens[:, 0]
-        added = (ops.take_along_axis(logits, chosen[:, None], axis=1)[:, 0]
-                 - ops.logsumexp(logits, axis=-1))
+        added = ops.take_along_axis(logits, chosen[:, None], axis=1)[:, 0] - ops.logsumexp(
+            logits, axis=-1
+        )
         return chosen, best[:, 0] > IMPOSSIBLE / 2, added
 
     def body(state):
         index, ids = state["index"], state["ids"]
         logits, cache, *attention = step(ops.take(ids, index, axis=1), index, state["cache"])
-        chosen, possible, added = compile_if_large(
-            choose, ops.cast(logits, "float32"), ids, index)
+        chosen, possible, added = compile_if_large(choose, ops.cast(logits, "float32"), ids, index)
         over = ops.logical_or(state["done"], ops.logical_not(possible))
         ended = ops.logical_and(chosen == end_id, ops.logical_not(over))
         result = {
@@ -133,8 +160,9 @@ def sample(step: Callable[[Tensor, Tensor, Nest], tuple[Nest, ...]], cache: Nest
         }
         if return_attention:
             newest = ops.where(over[:, None], 0.0, ops.cast(attention[0], "float32"))
-            result["attention"] = ops.slice_update(state["attention"], (0, index, 0),
-                                                   newest[:, None])
+            result["attention"] = ops.slice_update(
+                state["attention"], (0, index, 0), newest[:, None]
+            )
         return result
 
     state = decode_while(unfinished, body, state)
@@ -199,8 +227,9 @@ def _draw(logits, noise, top_k, top_p):
         logits, order = top_k_logits(logits, top_k)
     # Cumulative sums over the whole vocabulary are slow, so tokens are grouped into blocks.
     size = logits.shape[-1]
-    probs = ops.reshape(ops.pad(ops.exp(logits), ((0, 0), (0, -size % _BLOCK))),
-                        (-1, -(-size // _BLOCK), _BLOCK))
+    probs = ops.reshape(
+        ops.pad(ops.exp(logits), ((0, 0), (0, -size % _BLOCK))), (-1, -(-size // _BLOCK), _BLOCK)
+    )
     if top_p and top_p < 1:
         probs = _nucleus(probs, top_p)
     sums = ops.sum(probs, axis=-1)
@@ -222,6 +251,7 @@ def _nucleus(probs, top_p):
         probs: `(B, X, Y)`, unnormalized probabilities in [0, 1].
         top_p: In (0, 1).
     """
+
     def total(some):
         return ops.sum(ops.sum(some, axis=1, keepdims=True), axis=2, keepdims=True)
 

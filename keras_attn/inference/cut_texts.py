@@ -12,5 +12,7 @@ def warn_of_cut_texts(model):
     """
     for length, count in sorted((+model.cut).items()):
         texts = counted(count, "text was", "texts were")
-        warn(f"warning: {texts} longer than {length} tokens; the rest was cut and is not part of "
-             "the result")
+        warn(
+            f"warning: {texts} longer than {length} tokens; the rest was cut and is not part of "
+            "the result"
+        )

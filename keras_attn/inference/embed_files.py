@@ -25,8 +25,17 @@ def embed_texts(folder, texts, output="-", *, pooling="mean", lowercase=None, ba
     _embed(folder, iter(texts), output, pooling, lowercase, batch_size)
 
 
-def embed_file(folder, source, column="text", output="-", *, pooling="mean", lowercase=None,
-               batch_size=64, **reading):
+def embed_file(
+    folder,
+    source,
+    column="text",
+    output="-",
+    *,
+    pooling="mean",
+    lowercase=None,
+    batch_size=64,
+    **reading,
+):
     """Writes a vector for each row of a file, in constant memory.
 
     Args:
@@ -39,20 +48,27 @@ def embed_file(folder, source, column="text", output="-", *, pooling="mean", low
         reading: `format`, `encoding`, `on_bad_text`, `max_line`; see `iterate_rows`.
     """
     rows = iterate_rows(source, text=column, **reading)
-    count = _embed(folder, (row.text for row in rows), output, pooling, lowercase, batch_size,
-                   source)
-    print(f"{counted(count, 'text')} embedded, {sum(rows.skipped.values()):,} skipped",
-          file=sys.stderr)
+    count = _embed(
+        folder, (row.text for row in rows), output, pooling, lowercase, batch_size, source
+    )
+    print(
+        f"{counted(count, 'text')} embedded, {sum(rows.skipped.values()):,} skipped",
+        file=sys.stderr,
+    )
 
 
 def _embed(folder, texts, output, pooling, lowercase, batch_size, source=None):
     with opened(output, OUTPUTS, binary=(".npy",), inputs=(source,), workdir=folder) as file:
         model = load(folder, lowercase)
         if not isinstance(model, Embedder):
-            raise UserError("A BERT, or a classifier of any family, is needed. "
-                            f"Received: {folder}, which holds neither")
-        chunks = (model.embed(chunk, pooling, batch_size)
-                  for chunk in iter(lambda: list(itertools.islice(texts, CHUNK)), []))
+            raise UserError(
+                "A BERT, or a classifier of any family, is needed. "
+                f"Received: {folder}, which holds neither"
+            )
+        chunks = (
+            model.embed(chunk, pooling, batch_size)
+            for chunk in iter(lambda: list(itertools.islice(texts, CHUNK)), [])
+        )
         count = (_write_array if output.endswith(".npy") else _write_lines)(file, chunks)
     warn_of_cut_texts(model)
     return count
@@ -62,8 +78,7 @@ def _write_lines(file, chunks):
     count = 0
     for vectors in chunks:
         count += len(vectors)
-        file.write("".join(json.dumps([round(float(x), 7) for x in row]) + "\n"
-                           for row in vectors))
+        file.write("".join(json.dumps([round(float(x), 7) for x in row]) + "\n" for row in vectors))
     return count
 
 

@@ -10,8 +10,20 @@ from keras_attn.runs.sweep import seeds_of
 from keras_attn.tasks.finetuning.seed_statistics import metrics_among, over_seeds
 
 
-def evaluate(workdir, data, batch_size=64, *, format=None, text=None, text_pair=None,
-             on_bad_text=None, encoding=None, max_line=None, precision=None, **options):
+def evaluate(
+    workdir,
+    data,
+    batch_size=64,
+    *,
+    format=None,
+    text=None,
+    text_pair=None,
+    on_bad_text=None,
+    encoding=None,
+    max_line=None,
+    precision=None,
+    **options,
+):
     """Measures a finetuned model on labeled rows or on other translations.
 
     Args:
@@ -34,8 +46,14 @@ def evaluate(workdir, data, batch_size=64, *, format=None, text=None, text_pair=
     Raises:
         UserError: If there are no rows, or a label is not one of training.
     """
-    reading = {"format": format, "text": text, "text_pair": text_pair, "on_bad_text": on_bad_text,
-               "encoding": encoding, "max_line": max_line}
+    reading = {
+        "format": format,
+        "text": text,
+        "text_pair": text_pair,
+        "on_bad_text": on_bad_text,
+        "encoding": encoding,
+        "max_line": max_line,
+    }
     return measure(workdir, data, batch_size, reading, precision, options)[1]
 
 
@@ -46,6 +64,7 @@ def measure(workdir, data, batch_size, reading, precision, options):
         reading: Dict of `format`, `text`, `text_pair`, `on_bad_text`, `encoding` and `max_line`.
         options: Dict.
     """
+
     def measured(folder):
         model = load(folder, precision=precision or "float32")
         given = check_options(model.task, "evaluate", options)
@@ -59,9 +78,13 @@ def measure(workdir, data, batch_size, reading, precision, options):
         return measured(workdir)
     measurements = [measured(posixpath.join(workdir, run["run"])) for run in seeds]
     task, each = measurements[0][0], [found for _, found in measurements]
-    runs = [{"run": run["run"], "seed": run["seed"], **metrics_among(found)}
-            for run, found in zip(seeds, each, strict=True)]
+    runs = [
+        {"run": run["run"], "seed": run["seed"], **metrics_among(found)}
+        for run, found in zip(seeds, each, strict=True)
+    ]
     return task, {
-        **over_seeds(runs, metrics_among(each[0])), **task.combine(each),
+        **over_seeds(runs, metrics_among(each[0])),
+        **task.combine(each),
         **{name: each[0][name] for name in ("examples", "skipped") if name in each[0]},
-        "runs": runs}
+        "runs": runs,
+    }

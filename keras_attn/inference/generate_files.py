@@ -30,15 +30,22 @@ def generate_texts(workdir, prompts, output="-", precision="float32", **options)
     check_options(**options)
     trained = read_ready(workdir)  # before the output is opened
     if trained.task != Generator.task:
-        raise UserError("A causal language model is needed. "
-                        f"Received: {workdir}, of {trained.family.name} ({trained.kind})")
+        raise UserError(
+            "A causal language model is needed. "
+            f"Received: {workdir}, of {trained.family.name} ({trained.kind})"
+        )
     source = prompts if isinstance(prompts, str) else None
-    prompts = list(prompts) if source is None else [
-        prompt for path in find_files(source) for prompt in _read_prompts(path)]
+    prompts = (
+        list(prompts)
+        if source is None
+        else [prompt for path in find_files(source) for prompt in _read_prompts(path)]
+    )
     with opened(output, (".jsonl",), inputs=(source,), workdir=workdir) as file:
         generator = TASKS[trained.task].load(trained, precision)
         del trained  # its weights are in the model now
-        chunks = [(prompts[start:start + CHUNK], start) for start in range(0, len(prompts), CHUNK)]
+        chunks = [
+            (prompts[start : start + CHUNK], start) for start in range(0, len(prompts), CHUNK)
+        ]
         for chunk, number in chunks:  # the last one, too, before the work on the first
             generator.encode(chunk, options.get("max_tokens"), options.get("min_tokens", 0), number)
         for chunk, number in chunks:
@@ -54,7 +61,9 @@ def _read_prompts(path):
     prompts = []
     for number, line in enumerate(Lines(path, "utf-8"), 1):
         if isinstance(line, BadRow):
-            raise UserError(f"Line {number:,} of {display_name(path)} is too long for a prompt; "
-                            "shorten it to what the model can read")
+            raise UserError(
+                f"Line {number:,} of {display_name(path)} is too long for a prompt; "
+                "shorten it to what the model can read"
+            )
         prompts.append(without_end(line))
     return prompts

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from keras_attn.tasks.contract import Task
 
 
-def load(folder: str | os.PathLike[str], lowercase: bool | None = None, precision: str = "float32"
-         ) -> Any:
+def load(
+    folder: str | os.PathLike[str], lowercase: bool | None = None, precision: str = "float32"
+) -> Any:
     """Loads a trained model.
 
     Args:

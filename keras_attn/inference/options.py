@@ -22,7 +22,8 @@ def check_options(task, command, options):
     given = {name: value for name, value in options.items() if value is not None}
     for name, value in given.items():
         if name not in declared:
-            raise UserError(f"finetune.{command} has no {name} for models for {task}. "
-                            f"Received: {name}={value}")
+            raise UserError(
+                f"finetune.{command} has no {name} for models for {task}. Received: {name}={value}"
+            )
         declared[name].check(name, value)
     return given

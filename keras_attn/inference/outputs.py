@@ -17,8 +17,14 @@ from keras_attn.workdir import member_files
 # Files of a run, and those of other libraries besides the ones that families name.
 _RUN_FILES = {"config.json", "results.json", "settings.json", "metrics.jsonl", "report.html"}
 _LIBRARY_FILES = {
-    "encoder.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
-    "added_tokens.json", "generation_config.json", "metadata.json", "model.safetensors.index.json",
+    "encoder.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "generation_config.json",
+    "metadata.json",
+    "model.safetensors.index.json",
 }
 
 
@@ -50,8 +56,9 @@ def opened(output, endings, binary=(), flag="--output", inputs=(), workdir=None)
         return
     streamed = is_stream(output)
     if not (streamed or output.endswith(endings)) or tf.io.gfile.isdir(output):
-        raise UserError(f"{flag} must be a file that ends in {', '.join(endings)}, or -. "
-                        f"Received: {output}")
+        raise UserError(
+            f"{flag} must be a file that ends in {', '.join(endings)}, or -. Received: {output}"
+        )
     check_output(output, inputs, workdir, flag)
     mode = "wb" if output.endswith(tuple(binary)) else "w"
     if streamed:
@@ -68,8 +75,10 @@ def opened(output, endings, binary=(), flag="--output", inputs=(), workdir=None)
             file = stack.enter_context(tf.io.gfile.GFile(temporary, mode))
             file.write(b"" if "b" in mode else "")  # makes the file
         except (OSError, tf.errors.OpError) as error:
-            raise UserError(f"{flag} must be a file that can be written. "
-                            f"Received: {output} ({first_line(error)})") from error
+            raise UserError(
+                f"{flag} must be a file that can be written. "
+                f"Received: {output} ({first_line(error)})"
+            ) from error
         yield file
 
 
@@ -83,16 +92,23 @@ def check_output(output, inputs, workdir=None, flag="--output"):
         UserError: If it would, also through links and other spellings of the path.
     """
     for source in inputs:
-        if source and not is_stream(source) and any(
-                _same(output, path) for path in find_files(source, tfds=True)):
-            raise UserError(f"{flag} must be another file than the input, which it would replace. "
-                            f"Received: {flag}={output}, input {source}")
+        if (
+            source
+            and not is_stream(source)
+            and any(_same(output, path) for path in find_files(source, tfds=True))
+        ):
+            raise UserError(
+                f"{flag} must be another file than the input, which it would replace. "
+                f"Received: {flag}={output}, input {source}"
+            )
     # Through a link, too: what it points to would stay, but the name would be lost.
     for path in (output, os.path.realpath(output)) if workdir else ():
         folder, name = os.path.split(path)
         if name in _model_files() and _same(folder or ".", workdir):
-            raise UserError(f"{flag} must not be a file of the model. Choose another name. "
-                            f"Received: {flag}={output}")
+            raise UserError(
+                f"{flag} must not be a file of the model. Choose another name. "
+                f"Received: {flag}={output}"
+            )
 
 
 def _model_files():

@@ -16,9 +16,11 @@ def predict_texts(workdir, texts, text_pairs=None, output="-", **options):
     if not texts:
         raise UserError("--text or --input is needed. Received: neither")
     if text_pairs and len(text_pairs) != len(texts):
-        raise UserError("As many --text_pair as --text are needed. "
-                        f"Received: {counted(len(texts), 'text')}, "
-                        f"{counted(len(text_pairs), 'pair')}")
+        raise UserError(
+            "As many --text_pair as --text are needed. "
+            f"Received: {counted(len(texts), 'text')}, "
+            f"{counted(len(text_pairs), 'pair')}"
+        )
     with opened(output, OUTPUTS, workdir=workdir) as file:
         model = load(workdir)
         given = check_options(model.task, "predict", options)
@@ -26,8 +28,20 @@ def predict_texts(workdir, texts, text_pairs=None, output="-", **options):
     warn_of_cut_texts(model)
 
 
-def predict_file(workdir, source, output="-", batch_size=64, *, format=None, text=None,
-                 text_pair=None, on_bad_text=None, encoding=None, max_line=None, **options):
+def predict_file(
+    workdir,
+    source,
+    output="-",
+    batch_size=64,
+    *,
+    format=None,
+    text=None,
+    text_pair=None,
+    on_bad_text=None,
+    encoding=None,
+    max_line=None,
+    **options,
+):
     """Writes a row for each row of a file, in constant memory.
 
     Args:
@@ -41,8 +55,14 @@ def predict_file(workdir, source, output="-", batch_size=64, *, format=None, tex
             training; also for the test files of a GLUE task.
         **options: Of the task, `TaskFields.options`.
     """
-    reading = {"format": format, "text": text, "text_pair": text_pair, "on_bad_text": on_bad_text,
-               "encoding": encoding, "max_line": max_line}
+    reading = {
+        "format": format,
+        "text": text,
+        "text_pair": text_pair,
+        "on_bad_text": on_bad_text,
+        "encoding": encoding,
+        "max_line": max_line,
+    }
     with opened(output, OUTPUTS, inputs=(source,), workdir=workdir) as file:
         model = load(workdir)
         given = check_options(model.task, "predict", options)

@@ -24,9 +24,21 @@ from keras_attn.tasks.translation.translator import Translator
 CHUNK = 1024  # lines held in memory
 
 
-def translate_file(workdir, source, output="-", *, beam=None, nbest=None, length_penalty=None,
-                   with_scores=False, alignments=False, on_bad_text="error", batch_size=32,
-                   precision="float32", max_line=None):
+def translate_file(
+    workdir,
+    source,
+    output="-",
+    *,
+    beam=None,
+    nbest=None,
+    length_penalty=None,
+    with_scores=False,
+    alignments=False,
+    on_bad_text="error",
+    batch_size=32,
+    precision="float32",
+    max_line=None,
+):
     """Writes a line for each line of a text file, in constant memory.
 
     Args:
@@ -47,8 +59,9 @@ def translate_file(workdir, source, output="-", *, beam=None, nbest=None, length
     """
     trained = read_ready(workdir)  # before the output is opened
     if trained.task != Translator.task:
-        raise UserError(f"A workdir of a translator is needed. Received: {workdir}, "
-                        f"of {trained.kind}")
+        raise UserError(
+            f"A workdir of a translator is needed. Received: {workdir}, of {trained.kind}"
+        )
     with opened(output, (".txt", ".jsonl"), inputs=(source,), workdir=workdir) as file:
         translator = TASKS[trained.task].load(trained, precision)
         max_line = max_line or trained.config["data"].get("max_line") or MAX_LINE
@@ -62,19 +75,26 @@ def translate_file(workdir, source, output="-", *, beam=None, nbest=None, length
             for number, (line, row) in enumerate(zip(chunk, rows, strict=True)):
                 fault = _fault(translator, line, row)
                 if fault and on_bad_text == "error":
-                    raise UserError(f"{fault}; --on_bad_text=skip leaves its translation empty. "
-                                    f"Received: line {count + number + 1} of {source}")
+                    raise UserError(
+                        f"{fault}; --on_bad_text=skip leaves its translation empty. "
+                        f"Received: line {count + number + 1} of {source}"
+                    )
                 skipped += bool(fault)
                 rows[number] = row[:0] if fault else row
-            for found in translator.translate_ids(rows, beam, nbest, length_penalty, batch_size,
-                                                  alignments):
+            for found in translator.translate_ids(
+                rows, beam, nbest, length_penalty, batch_size, alignments
+            ):
                 cut += not found[0]["finished"]
-                file.write((_json(found, with_scores, alignments) if as_json
-                            else found[0]["text"]) + "\n")
+                file.write(
+                    (_json(found, with_scores, alignments) if as_json else found[0]["text"]) + "\n"
+                )
             file.flush()
             count += len(chunk)
-    print(f"{counted(count, 'line')} translated, {skipped:,} left empty"
-          + (f", {cut:,} cut" if cut else ""), file=sys.stderr)
+    print(
+        f"{counted(count, 'line')} translated, {skipped:,} left empty"
+        + (f", {cut:,} cut" if cut else ""),
+        file=sys.stderr,
+    )
 
 
 def _chunks(source, max_line):
@@ -82,8 +102,10 @@ def _chunks(source, max_line):
     if is_stream(source):
         yield from _chunks_as_they_come(open_stream(source), max_line)
         return
-    lines = (line if isinstance(line, BadRow) else without_end(line)
-             for line in Lines(source, "utf-8", max_line))
+    lines = (
+        line if isinstance(line, BadRow) else without_end(line)
+        for line in Lines(source, "utf-8", max_line)
+    )
     while chunk := list(itertools.islice(lines, CHUNK)):
         yield chunk
 
@@ -137,8 +159,12 @@ def _json(hypotheses, with_scores, alignments):
         if with_scores:
             told |= {name: one[name] for name in ("score", "log_probability", "finished")}
         if alignments:
-            told |= {"source_tokens": one["source_tokens"], "tokens": one["tokens"],
-                     "alignments": one["attention"].argmax(axis=1).tolist()
-                     if len(one["tokens"]) else []}
+            told |= {
+                "source_tokens": one["source_tokens"],
+                "tokens": one["tokens"],
+                "alignments": one["attention"].argmax(axis=1).tolist()
+                if len(one["tokens"])
+                else [],
+            }
         found.append(told)
     return json.dumps(found, ensure_ascii=False)

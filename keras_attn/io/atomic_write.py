@@ -65,6 +65,7 @@ def open_new(path, binary=True):
 
 def open_no_follow(path, mode):
     """Opens a local text file; raises an OSError if its name is a symbolic link."""
+
     def opener(name, flags):
         return os.open(name, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
@@ -72,8 +73,7 @@ def open_no_follow(path, mode):
 
 
 def discard(path):
-    """Removes a file or a folder with its content, if it exists; a symbolic link, not its target.
-    """
+    """Removes a file, a folder with its content, or a symbolic link, if it exists."""
     if "://" in path:
         if tf.io.gfile.exists(path):
             (tf.io.gfile.rmtree if tf.io.gfile.isdir(path) else tf.io.gfile.remove)(path)
@@ -118,8 +118,10 @@ def _write_error(path, error):
         return f"Cannot write {path}: {reason}"
     # The full disk may be another than that of the file: the one for temporary files.
     disk = _disk_of(getattr(error, "filename", None) or path)
-    return (f"Cannot write {path}: {reason}{disk}. Free some space and repeat the command; "
-            "everything saved before is complete")
+    return (
+        f"Cannot write {path}: {reason}{disk}. Free some space and repeat the command; "
+        "everything saved before is complete"
+    )
 
 
 def _disk_of(path):

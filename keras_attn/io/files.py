@@ -26,8 +26,10 @@ def read_bytes(path, largest=LARGEST):
         size = tf.io.gfile.stat(path).length
         check_regular(path)
         if size > largest:
-            raise UserError(f"Cannot read {path}: a file of at most {largest:,} bytes is needed, "
-                            f"this one has {size:,}")
+            raise UserError(
+                f"Cannot read {path}: a file of at most {largest:,} bytes is needed, "
+                f"this one has {size:,}"
+            )
         with tf.io.gfile.GFile(path, "rb") as file:
             return file.read()
     except (OSError, tf.errors.OpError) as error:

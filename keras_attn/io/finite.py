@@ -13,12 +13,18 @@ def check_weights(array, name, source):
         name, source: What the message calls it and the checkpoint that it is from.
     """
     # Both are NaN where any value is, and take no memory as np.isfinite would.
-    if not np.issubdtype(array.dtype, np.floating) or not array.size or \
-            np.isfinite(array.min()) and np.isfinite(array.max()):
+    if (
+        not np.issubdtype(array.dtype, np.floating)
+        or not array.size
+        or np.isfinite(array.min())
+        and np.isfinite(array.max())
+    ):
         return
     count = array.size - np.count_nonzero(np.isfinite(array))
-    raise UserError(f"Cannot use {source}: {count:,} of the {array.size:,} values of {name} are "
-                    "NaN or infinite. Use another checkpoint")
+    raise UserError(
+        f"Cannot use {source}: {count:,} of the {array.size:,} values of {name} are "
+        "NaN or infinite. Use another checkpoint"
+    )
 
 
 def check_outputs(array, source):
@@ -29,5 +35,7 @@ def check_outputs(array, source):
         source: What the message calls the model, such as "the model in FOLDER".
     """
     if not np.isfinite(array).all():
-        raise UserError(f"The outputs of {source} are NaN or infinite: its weights are damaged, or "
-                        "its training diverged. Use another checkpoint")
+        raise UserError(
+            f"The outputs of {source} are NaN or infinite: its weights are damaged, or "
+            "its training diverged. Use another checkpoint"
+        )

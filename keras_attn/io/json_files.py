@@ -51,7 +51,8 @@ def write_json(path, value, unfinished=None):
     """Writes JSON so that the file is whole or not there; see `atomic_write`."""
     # Half a surrogate pair, of a path that is not UTF-8, becomes its JSON escape.
     content = (to_json(value, indent=1, ensure_ascii=False) + "\n").encode(
-        errors="backslashreplace")
+        errors="backslashreplace"
+    )
     atomic_write(path, content, unfinished)
 
 

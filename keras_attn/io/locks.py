@@ -68,13 +68,16 @@ def _opened(path):
     except OSError as error:
         if error.errno not in _NO_FILE:
             raise
-        raise _not_a_lock(path, "it is a symbolic link" if error.errno == errno.ELOOP else
-                          "it is not a regular file") from error
+        raise _not_a_lock(
+            path,
+            "it is a symbolic link" if error.errno == errno.ELOOP else "it is not a regular file",
+        ) from error
 
 
 def _not_a_lock(path, reason):
-    return UserError(f"Cannot use {path} as a lock file: {reason}. Remove it, or choose another "
-                     "folder")
+    return UserError(
+        f"Cannot use {path} as a lock file: {reason}. Remove it, or choose another folder"
+    )
 
 
 def _is_at(file, path):

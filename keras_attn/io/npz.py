@@ -14,12 +14,25 @@ from keras_attn.errors import UserError
 
 # What a file cut off or with a wrong bit raises in zipfile and NumPy. OSError is theirs for what
 # is no zip file: from bytes in memory nothing else comes. NotImplementedError is a RuntimeError.
-_DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, KeyError, OSError, RuntimeError,
-           TypeError, ValueError, OverflowError)
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    KeyError,
+    OSError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    OverflowError,
+)
 # NumPy evaluates a header as a Python literal, which can take any amount of memory. It writes no
 # other than these.
-_HEADER = re.compile(r"\{'descr': '([^']{2,20})', 'fortran_order': (?:True|False), "
-                     r"'shape': \(((?:\d{1,19}(?:, ?\d{1,19}){0,31},?)?)\),? ?\}\s*", re.ASCII)
+_HEADER = re.compile(
+    r"\{'descr': '([^']{2,20})', 'fortran_order': (?:True|False), "
+    r"'shape': \(((?:\d{1,19}(?:, ?\d{1,19}){0,31},?)?)\),? ?\}\s*",
+    re.ASCII,
+)
 _PLAIN = re.compile(r"[<>|=][biufcUS]\d{1,9}")
 
 
@@ -68,13 +81,15 @@ def _header(file, size):
 def _shape_and_dtype(array, name):
     if npy.read_magic(array) != (1, 0):
         raise ValueError(f"{name} is of another version")
-    size, = struct.unpack("<H", array.read(2))
+    (size,) = struct.unpack("<H", array.read(2))
     header = _HEADER.fullmatch(array.read(size).decode("latin-1"))
     if header is None:
         raise ValueError(f"{name} has another header than NumPy writes")
     if header[1] == "|O":
-        raise ValueError("it holds Python objects, whose pickles are never read; save "
-                         "plain arrays where it was made: x.astype('float32')")
+        raise ValueError(
+            "it holds Python objects, whose pickles are never read; save "
+            "plain arrays where it was made: x.astype('float32')"
+        )
     if not _PLAIN.fullmatch(header[1]):
         raise ValueError(f"{name} is of type {header[1]}")
     return tuple(map(int, re.findall(r"\d+", header[2]))), np.dtype(header[1])

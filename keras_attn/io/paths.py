@@ -27,8 +27,10 @@ def check_path(path, name=None):
     try:
         os.fspath(path).encode()
     except UnicodeEncodeError:
-        raise UserError("Names of files and folders must be UTF-8; rename the file or folder. "
-                        f"Received: {given}{path!r}") from None
+        raise UserError(
+            "Names of files and folders must be UTF-8; rename the file or folder. "
+            f"Received: {given}{path!r}"
+        ) from None
     scheme = scheme_of(path)
     if scheme is None:
         return
@@ -38,6 +40,8 @@ def check_path(path, name=None):
     if scheme in known:
         return
     remote = ", ".join(f"{one}://" for one in sorted(known) if one not in ("", "file", "ram"))
-    raise UserError(f"{scheme}:// paths are not supported. Download the files and give their local "
-                    f"path; other file systems that can be read and written here: {remote}. "
-                    f"Received: {given}{path}")
+    raise UserError(
+        f"{scheme}:// paths are not supported. Download the files and give their local "
+        f"path; other file systems that can be read and written here: {remote}. "
+        f"Received: {given}{path}"
+    )

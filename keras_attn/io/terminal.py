@@ -5,14 +5,24 @@ import os
 import sys
 
 # What stands for signs of our messages where the terminal's encoding lacks them.
-_PLAIN = {"·": "-", "…": "...", "–": "-", "—": "-", "±": "+/-", "“": '"', "”": '"', "’": "'",
-          "‘": "'"}
+_PLAIN = {
+    "·": "-",
+    "…": "...",
+    "–": "-",
+    "—": "-",
+    "±": "+/-",
+    "“": '"',
+    "”": '"',
+    "’": "'",
+    "‘": "'",
+}
 
 
 def _plain(error):
-    text = error.object[error.start:error.end]
-    return "".join(_PLAIN.get(sign) or sign.encode("ascii", "backslashreplace").decode()
-                   for sign in text), error.end
+    text = error.object[error.start : error.end]
+    return "".join(
+        _PLAIN.get(sign) or sign.encode("ascii", "backslashreplace").decode() for sign in text
+    ), error.end
 
 
 codecs.register_error("keras_attn.plain", _plain)

@@ -47,7 +47,7 @@ def _new_name(path):
 
 def _remove_abandoned(path):
     for found in glob.glob(f"{glob.escape(path)}.*.partial"):
-        if not _ENDING.fullmatch(found[len(path):]):
+        if not _ENDING.fullmatch(found[len(path) :]):
             continue
         with contextlib.suppress(OSError, ImportError):  # locked, or no locks here
             lock = _lock(found)

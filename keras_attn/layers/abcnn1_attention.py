@@ -64,9 +64,14 @@ class ABCNN1Attention(CheckedLayer):
     AXES = {"first": "BTD", "second": "BSD"}
     SAME_BATCH = ("first", "second")
 
-    def __init__(self, max_length: int, share_weights: bool = True,
-                 kernel_initializer: Initializer = "glorot_uniform", seed: int | None = None,
-                 **kwargs: Any) -> None:
+    def __init__(
+        self,
+        max_length: int,
+        share_weights: bool = True,
+        kernel_initializer: Initializer = "glorot_uniform",
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         require_sizes(max_length=max_length)
         self.max_length = max_length
@@ -79,19 +84,29 @@ class ABCNN1Attention(CheckedLayer):
         self.require_axes(first=first_shape, second=second_shape)
         names = ["kernel"] if self.share_weights else ["first_kernel", "second_kernel"]
         kernels = [
-            self.add_weight(name=name, shape=(self.max_length, first_shape[-1]),
-                            initializer=seeded_initializer(self.kernel_initializer, seed))
-            for name, seed in zip(names, split_seed(self.seed, len(names)), strict=True)]
+            self.add_weight(
+                name=name,
+                shape=(self.max_length, first_shape[-1]),
+                initializer=seeded_initializer(self.kernel_initializer, seed),
+            )
+            for name, seed in zip(names, split_seed(self.seed, len(names)), strict=True)
+        ]
         self.first_kernel, self.second_kernel = kernels[0], kernels[-1]
         self.built = True
 
-    def call(self, first: Tensor, second: Tensor, first_mask: Tensor | None = None,
-             second_mask: Tensor | None = None, return_attention_scores: bool = False
-             ) -> tuple[Tensor, ...]:
+    def call(
+        self,
+        first: Tensor,
+        second: Tensor,
+        first_mask: Tensor | None = None,
+        second_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+    ) -> tuple[Tensor, ...]:
         matches = match_matrix(first, second, first_mask, second_mask)
         found = (
             self._add_channel(first, first_mask, matches, self.first_kernel),
-            self._add_channel(second, second_mask, ops.swapaxes(matches, 1, 2), self.second_kernel))
+            self._add_channel(second, second_mask, ops.swapaxes(matches, 1, 2), self.second_kernel),
+        )
         return (*found, ops.cast(matches, first.dtype)) if return_attention_scores else found
 
     def _add_channel(self, x, mask, matches, kernel):
@@ -99,7 +114,8 @@ class ABCNN1Attention(CheckedLayer):
         if isinstance(length, int) and length > self.max_length:
             raise ValueError(
                 f"ABCNN1Attention: a sequence exceeds max_length={self.max_length}. Truncate the "
-                f"inputs, or create the layer with a larger max_length. Received: {length} steps")
+                f"inputs, or create the layer with a larger max_length. Received: {length} steps"
+            )
         # (B, T, S) x (S, D) -> (B, T, D)
         channel = linear(ops.cast(matches, x.dtype), kernel[:length])
         joined = ops.concatenate([x, channel], axis=-1)
@@ -113,10 +129,14 @@ class ABCNN1Attention(CheckedLayer):
         first, second = ((*shape[:-1], 2 * shape[-1]) for shape in (first_shape, second_shape))
         return first, second
 
-    def compute_output_spec(self, first: keras.KerasTensor, second: keras.KerasTensor,
-                            first_mask: keras.KerasTensor | None = None,
-                            second_mask: keras.KerasTensor | None = None,
-                            return_attention_scores: bool = False) -> tuple[keras.KerasTensor, ...]:
+    def compute_output_spec(
+        self,
+        first: keras.KerasTensor,
+        second: keras.KerasTensor,
+        first_mask: keras.KerasTensor | None = None,
+        second_mask: keras.KerasTensor | None = None,
+        return_attention_scores: bool = False,
+    ) -> tuple[keras.KerasTensor, ...]:
         # Not traced: JAX and PyTorch replace an unknown length by one that may exceed max_length.
         shapes = [*self.compute_output_shape(first.shape, second.shape)]
         if return_attention_scores:
@@ -125,7 +145,9 @@ class ABCNN1Attention(CheckedLayer):
 
     def get_config(self) -> dict[str, Any]:
         return {
-            **super().get_config(), "max_length": self.max_length,
+            **super().get_config(),
+            "max_length": self.max_length,
             "share_weights": self.share_weights,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "seed": self.seed}
+            "seed": self.seed,
+        }

@@ -66,12 +66,19 @@ class ABCNN2Pooling(CheckedLayer):
         self.require_axes(first=first_shape, second=second_shape)
         self.built = True
 
-    def call(self, first: Tensor, second: Tensor, first_mask: Tensor | None = None,
-             second_mask: Tensor | None = None, return_attention_scores: bool = False
-             ) -> tuple[Tensor, ...]:
+    def call(
+        self,
+        first: Tensor,
+        second: Tensor,
+        first_mask: Tensor | None = None,
+        second_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+    ) -> tuple[Tensor, ...]:
         matches = match_matrix(first, second, first_mask, second_mask)
-        found = (self._pool(first, ops.sum(matches, axis=2), first_mask),
-                 self._pool(second, ops.sum(matches, axis=1), second_mask))
+        found = (
+            self._pool(first, ops.sum(matches, axis=2), first_mask),
+            self._pool(second, ops.sum(matches, axis=1), second_mask),
+        )
         return (*found, ops.cast(matches, first.dtype)) if return_attention_scores else found
 
     def _pool(self, x, weights, mask):
@@ -94,7 +101,8 @@ class ABCNN2Pooling(CheckedLayer):
     def compute_output_shape(self, first_shape: Shape, second_shape: Shape) -> tuple[Shape, Shape]:
         first, second = (
             (batch, None if length is None else length - self.width + 1, depth)
-            for batch, length, depth in (first_shape, second_shape))
+            for batch, length, depth in (first_shape, second_shape)
+        )
         return first, second
 
     compute_output_spec = traced_output_spec

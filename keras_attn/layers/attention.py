@@ -82,14 +82,22 @@ class Attention(CheckedLayer):
 
     AXES = SEQUENCES
 
-    def __init__(self, score: str | LayerLike = "scaled_dot", units: int | None = None,
-                 dropout: float = 0.0, causal_align: str = "end", seed: int | None = None,
-                 **kwargs: Any) -> None:
+    def __init__(
+        self,
+        score: str | LayerLike = "scaled_dot",
+        units: int | None = None,
+        dropout: float = 0.0,
+        causal_align: str = "end",
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         require_rates(dropout=dropout)
         if causal_align not in ("end", "start"):
-            raise ValueError("Attention: causal_align must be 'end' or 'start'. "
-                             f"Received: causal_align={causal_align!r}")
+            raise ValueError(
+                "Attention: causal_align must be 'end' or 'start'. "
+                f"Received: causal_align={causal_align!r}"
+            )
         score_seed, self._dropout_seed = split_seed(seed, 2)
         self.score = make_score(score, units, score_seed, self.dtype_policy)
         self._score_name = score if isinstance(score, str) else None
@@ -108,24 +116,44 @@ class Attention(CheckedLayer):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return super().__call__(*args, **ignore_implicit_value_mask(args, kwargs))
 
-    def call(self, query: Tensor, value: Tensor, key: Tensor | None = None,
-             query_mask: Tensor | None = None, value_mask: Tensor | None = None,
-             attention_mask: Tensor | None = None, use_causal_mask: bool = False,
-             return_attention_scores: bool = False, cache: tuple[Tensor, Tensor] | None = None,
-             cache_index: Tensor | int | None = None, training: bool | None = None
-             ) -> Tensor | tuple[Tensor, ...]:
+    def call(
+        self,
+        query: Tensor,
+        value: Tensor,
+        key: Tensor | None = None,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        use_causal_mask: bool = False,
+        return_attention_scores: bool = False,
+        cache: tuple[Tensor, Tensor] | None = None,
+        cache_index: Tensor | int | None = None,
+        training: bool | None = None,
+    ) -> Tensor | tuple[Tensor, ...]:
         check_cache(cache, cache_index)
         key = value if key is None else key
         visible = None
         if cache is not None:
             (key, value), cache = write_cache(cache, cache_index, (key, value), axis=1)
-            visible = causal_mask(ops.shape(query)[1], ops.shape(key)[1], align="start",
-                                  offset=cache_index)
-        mask = joint_mask(query, key, query_mask, None if value_mask is True else value_mask,
-                          attention_mask,
-                          self.causal_align if use_causal_mask and cache is None else None)
-        results = self._attend(query, key, value, combine_masks(mask, visible),
-                               self.dropout if training else 0.0, return_attention_scores)
+            visible = causal_mask(
+                ops.shape(query)[1], ops.shape(key)[1], align="start", offset=cache_index
+            )
+        mask = joint_mask(
+            query,
+            key,
+            query_mask,
+            None if value_mask is True else value_mask,
+            attention_mask,
+            self.causal_align if use_causal_mask and cache is None else None,
+        )
+        results = self._attend(
+            query,
+            key,
+            value,
+            combine_masks(mask, visible),
+            self.dropout if training else 0.0,
+            return_attention_scores,
+        )
         results = [*results, *([] if cache is None else [cache])]
         return tuple(results) if len(results) > 1 else results[0]
 
@@ -134,16 +162,29 @@ class Attention(CheckedLayer):
         if type(self.score) is not DotScore:  # a subclass may compute other scores
             weights = masked_softmax(self.score(query, key), mask)
             found = weighted_average(weights, value, dropout, self.seed_generator), weights
-            return [ops.cast(x, dtype) for x in found[:1 + return_scores]]
+            return [ops.cast(x, dtype) for x in found[: 1 + return_scores]]
         if keras.backend.standardize_dtype(dtype) == "float16":  # products may exceed 65,504
             query, key, value = (ops.cast(x, "float32") for x in (query, key, value))
         found = scaled_dot_product_attention(  # block by block for long sequences
-            query, key, value, mask=mask, scale=self.score.scale, dropout=dropout,
-            seed=self.seed_generator, return_scores=return_scores)
+            query,
+            key,
+            value,
+            mask=mask,
+            scale=self.score.scale,
+            dropout=dropout,
+            seed=self.seed_generator,
+            return_scores=return_scores,
+        )
         return [ops.cast(x, dtype) for x in (found if return_scores else [found])]
 
-    def make_cache(self, batch_size: int, length: int, key_dim: int, value_dim: int | None = None,
-                   dtype: str | None = None) -> tuple[Tensor, Tensor]:
+    def make_cache(
+        self,
+        batch_size: int,
+        length: int,
+        key_dim: int,
+        value_dim: int | None = None,
+        dtype: str | None = None,
+    ) -> tuple[Tensor, Tensor]:
         """Creates an empty cache for decoding up to `length` positions.
 
         Returns:
@@ -151,16 +192,24 @@ class Attention(CheckedLayer):
             defaults to `key_dim`.
         """
         require_lengths(batch_size=batch_size, length=length)
-        return tuple(ops.zeros((batch_size, length, depth), dtype or self.compute_dtype)
-                     for depth in (key_dim, key_dim if value_dim is None else value_dim))
+        return tuple(
+            ops.zeros((batch_size, length, depth), dtype or self.compute_dtype)
+            for depth in (key_dim, key_dim if value_dim is None else value_dim)
+        )
 
-    def compute_output_shape(self, query_shape: Shape, value_shape: Shape,
-                             key_shape: Shape | None = None) -> Shape:
+    def compute_output_shape(
+        self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None
+    ) -> Shape:
         return (*query_shape[:-1], value_shape[-1])
 
     compute_output_spec = traced_output_spec
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "score": self._score_name or layer_config(self.score, self),
-                "units": self.units, "dropout": self.dropout, "causal_align": self.causal_align,
-                "seed": self.seed}
+        return {
+            **super().get_config(),
+            "score": self._score_name or layer_config(self.score, self),
+            "units": self.units,
+            "dropout": self.dropout,
+            "causal_align": self.causal_align,
+            "seed": self.seed,
+        }

@@ -26,9 +26,11 @@ class AttentionAxes:
         inner = tuple(range(1, rank - 1))
         self.axes = inner if axes is None else tuple(a % rank for a in axes)
         if not self.axes or len(set(self.axes)) < len(self.axes) or set(self.axes) - set(inner):
-            raise ValueError(f"{owner}: attention_axes must be among {inner}, between the batch "
-                             f"and the features of inputs with {rank} axes. "
-                             f"Received: attention_axes={axes}")
+            raise ValueError(
+                f"{owner}: attention_axes must be among {inner}, between the batch "
+                f"and the features of inputs with {rank} axes. "
+                f"Received: attention_axes={axes}"
+            )
         self.owner = owner
         self.rows = tuple(a for a in (0, *inner) if a not in self.axes)
 
@@ -40,19 +42,26 @@ class AttentionAxes:
         features = tuple(range(len(self.rows) + len(self.axes), len(x.shape)))
         x = ops.transpose(x, (*self.rows, *self.axes, *features))
         shape = ops.shape(x)
-        inner = _product(shape[len(self.rows):len(shape) - len(features)])
-        return ops.reshape(x, (_product(shape[:len(self.rows)]), inner,
-                               *shape[len(shape) - len(features):]))
+        inner = _product(shape[len(self.rows) : len(shape) - len(features)])
+        return ops.reshape(
+            x, (_product(shape[: len(self.rows)]), inner, *shape[len(shape) - len(features) :])
+        )
 
     def require_equal_rows(self, **shapes):
         """Raises a ValueError if named shapes differ in an axis that is not an attention axis."""
-        first, *others = [[shape[a] for a in self.rows] for shape in shapes.values()
-                          if shape is not None]
+        first, *others = [
+            [shape[a] for a in self.rows] for shape in shapes.values() if shape is not None
+        ]
         if any(any(map(sizes_differ, first, other)) for other in others):
-            received = ", ".join(f"{name} of shape {shape_text(shape)}"
-                                 for name, shape in shapes.items() if shape is not None)
-            raise ValueError(f"{self.owner}: inputs must have equal sizes in all axes except "
-                             f"attention_axes={self.axes} and the features. Received: {received}")
+            received = ", ".join(
+                f"{name} of shape {shape_text(shape)}"
+                for name, shape in shapes.items()
+                if shape is not None
+            )
+            raise ValueError(
+                f"{self.owner}: inputs must have equal sizes in all axes except "
+                f"attention_axes={self.axes} and the features. Received: {received}"
+            )
 
     def fold_shape(self, shape):
         """The shape of `fold(x)` for x of this shape; sizes may be None."""
@@ -73,11 +82,17 @@ class AttentionAxes:
             sizes = (*sizes[:1], *[1] * missing, *sizes[1:])
         outer = [ops.shape(query)[a] for a in self.rows]
         inner = [ops.shape(x)[a] for x in (query, value) for a in self.axes]
-        mask = ops.broadcast_to(ops.reshape(mask, sizes),
-                                (*outer, sizes[len(self.rows)], *inner))
+        mask = ops.broadcast_to(ops.reshape(mask, sizes), (*outer, sizes[len(self.rows)], *inner))
         middle = len(self.axes)
-        return ops.reshape(mask, (_product(outer), sizes[len(self.rows)],
-                                  _product(inner[:middle]), _product(inner[middle:])))
+        return ops.reshape(
+            mask,
+            (
+                _product(outer),
+                sizes[len(self.rows)],
+                _product(inner[:middle]),
+                _product(inner[middle:]),
+            ),
+        )
 
     def unfold(self, x, query):
         """Reshapes `(B', T, E)` to `(B, ..., E)`, where B' and T become the axes of the query."""

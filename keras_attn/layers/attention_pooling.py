@@ -72,15 +72,23 @@ class AttentionPooling(CheckedLayer):
 
     AXES = {"inputs": "BTD", "query": "B..."}
 
-    def __init__(self, units: int | None = None, activation: Activation = "tanh",
-                 score: str = "context", dropout: float = 0.0,
-                 kernel_initializer: Initializer = "glorot_uniform", seed: int | None = None,
-                 **kwargs: Any) -> None:
+    def __init__(
+        self,
+        units: int | None = None,
+        activation: Activation = "tanh",
+        score: str = "context",
+        dropout: float = 0.0,
+        kernel_initializer: Initializer = "glorot_uniform",
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         require_sizes(optional=True, units=units)
         if score not in SCORES:
-            raise ValueError(f"AttentionPooling: score must be one of {', '.join(SCORES)}. "
-                             f"Received: score={score!r}")
+            raise ValueError(
+                f"AttentionPooling: score must be one of {', '.join(SCORES)}. "
+                f"Received: score={score!r}"
+            )
         if score == "linear":
             reject_unused('score="context" or "query"', units=(units, None))
         require_rates(dropout=dropout)
@@ -98,22 +106,32 @@ class AttentionPooling(CheckedLayer):
         kernel_seed, context_seed, dropout_seed = split_seed(self.seed, 3)
         units = 1 if self.score == "linear" else self.units or depth
         self.kernel = self.add_weight(
-            name="kernel", shape=(depth, units),
-            initializer=seeded_initializer(self.kernel_initializer, kernel_seed))
+            name="kernel",
+            shape=(depth, units),
+            initializer=seeded_initializer(self.kernel_initializer, kernel_seed),
+        )
         self.bias = self.context = None
         if self.score != "linear":
             self.bias = self.add_weight(name="bias", shape=(units,), initializer="zeros")
         if self.score == "context":
             self.context = self.add_weight(
-                name="context", shape=(units, 1),
-                initializer=seeded_initializer(self.kernel_initializer, context_seed))
+                name="context",
+                shape=(units, 1),
+                initializer=seeded_initializer(self.kernel_initializer, context_seed),
+            )
         self.seed_generator = dropout_generator(self.dropout, dropout_seed, "dropout")
         self.built = True
 
-    def call(self, inputs: Tensor, mask: Tensor | None = None, lengths: Tensor | None = None,
-             query: Tensor | None = None, return_attention_scores: bool = False,
-             training: bool | None = None, inputs_mask: Tensor | None = None
-             ) -> Tensor | tuple[Tensor, ...]:
+    def call(
+        self,
+        inputs: Tensor,
+        mask: Tensor | None = None,
+        lengths: Tensor | None = None,
+        query: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        inputs_mask: Tensor | None = None,
+    ) -> Tensor | tuple[Tensor, ...]:
         # Keras passes its implicit mask as `mask` if the inputs are the only tensor of the call,
         # else as `inputs_mask`.
         mask = row_mask(inputs_mask if mask is None else mask, lengths, ops.shape(inputs)[1])
@@ -121,11 +139,14 @@ class AttentionPooling(CheckedLayer):
             raise ValueError(
                 'AttentionPooling: score="query" requires a query, and other scores do not '
                 f"support one. Received: query={query if query is None else query.shape}, "
-                f"score={self.score!r}")
+                f"score={self.score!r}"
+            )
         units = self.kernel.shape[-1]
         if query is not None and (len(query.shape) != 2 or query.shape[1] not in (None, units)):
-            raise ValueError(f"{type(self).__name__}: query must be of shape (B, {units}). "
-                             f"Received: query of shape {tuple(query.shape)}")
+            raise ValueError(
+                f"{type(self).__name__}: query must be of shape (B, {units}). "
+                f"Received: query of shape {tuple(query.shape)}"
+            )
         weights = masked_softmax(self._logits(inputs, query), mask)
         dropout = self.dropout if training else 0.0
         pooled = weighted_average(weights[:, None], inputs, dropout, self.seed_generator)[:, 0]
@@ -152,7 +173,11 @@ class AttentionPooling(CheckedLayer):
 
     def get_config(self) -> dict[str, Any]:
         return {
-            **super().get_config(), "units": self.units, "score": self.score,
-            "activation": keras.activations.serialize(self.activation), "dropout": self.dropout,
+            **super().get_config(),
+            "units": self.units,
+            "score": self.score,
+            "activation": keras.activations.serialize(self.activation),
+            "dropout": self.dropout,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "seed": self.seed}
+            "seed": self.seed,
+        }

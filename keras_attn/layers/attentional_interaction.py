@@ -62,10 +62,15 @@ class AttentionalInteraction(CheckedLayer):
 
     AXES = {"inputs": "BFD"}
 
-    def __init__(self, attention_units: int = 8, dropout: float = 0.0,
-                 kernel_initializer: Initializer = "glorot_uniform",
-                 kernel_regularizer: Regularizer | None = None, seed: int | None = None,
-                 **kwargs: Any) -> None:
+    def __init__(
+        self,
+        attention_units: int = 8,
+        dropout: float = 0.0,
+        kernel_initializer: Initializer = "glorot_uniform",
+        kernel_regularizer: Regularizer | None = None,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         require_sizes(attention_units=attention_units)
         require_rates(dropout=dropout)
@@ -80,28 +85,37 @@ class AttentionalInteraction(CheckedLayer):
         self.require_axes(inputs=input_shape)
         _, features, depth = input_shape
         if features is None or features < 2:
-            raise ValueError("AttentionalInteraction: the number of features must be known and at "
-                             f"least 2. Received: input_shape={input_shape}")
+            raise ValueError(
+                "AttentionalInteraction: the number of features must be known and at "
+                f"least 2. Received: input_shape={input_shape}"
+            )
         kernel_seed, vector_seed, dropout_seed = split_seed(self.seed, 3)
         self.kernel = self.add_weight(
-            name="kernel", shape=(depth, self.attention_units),
+            name="kernel",
+            shape=(depth, self.attention_units),
             initializer=seeded_initializer(self.kernel_initializer, kernel_seed),
-            regularizer=self.kernel_regularizer)
-        self.bias = self.add_weight(name="bias", shape=(self.attention_units,),
-                                    initializer="zeros")
+            regularizer=self.kernel_regularizer,
+        )
+        self.bias = self.add_weight(name="bias", shape=(self.attention_units,), initializer="zeros")
         self.vector = self.add_weight(
-            name="vector", shape=(self.attention_units, 1),
-            initializer=seeded_initializer(self.kernel_initializer, vector_seed))
+            name="vector",
+            shape=(self.attention_units, 1),
+            initializer=seeded_initializer(self.kernel_initializer, vector_seed),
+        )
         self.pairs = np.triu_indices(features, 1)
         self.input_spec = keras.layers.InputSpec(ndim=3, axes={1: features})
         self.seed_generator = dropout_generator(self.dropout, dropout_seed, "dropout")
         self.built = True
 
-    def call(self, inputs: Tensor, mask: Tensor | None = None,
-             return_attention_scores: bool = False, training: bool | None = None
-             ) -> Tensor | tuple[Tensor, ...]:
+    def call(
+        self,
+        inputs: Tensor,
+        mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+    ) -> Tensor | tuple[Tensor, ...]:
         # (B, F, D) -> (B, P, D)
-        features, = upcast_float16(inputs)
+        (features,) = upcast_float16(inputs)
         products = ops.multiply(*(ops.take(features, side, axis=1) for side in self.pairs))
         mask = as_mask(mask)
         if mask is not None:
@@ -109,11 +123,13 @@ class AttentionalInteraction(CheckedLayer):
             products = ops.where(mask[..., None], products, 0)
         # (B, P, D) x (D, A) -> (B, P, A) -> (B, P)
         kernel, bias, vector = (
-            ops.cast(x, products.dtype) for x in (self.kernel, self.bias, self.vector))
+            ops.cast(x, products.dtype) for x in (self.kernel, self.bias, self.vector)
+        )
         hidden = ops.relu(linear(products, kernel, bias))
         weights = masked_softmax(linear(hidden, vector)[..., 0], mask)
-        output = weighted_average(weights[:, None], products, self.dropout if training else 0.0,
-                                  self.seed_generator)[:, 0]
+        output = weighted_average(
+            weights[:, None], products, self.dropout if training else 0.0, self.seed_generator
+        )[:, 0]
         output = ops.cast(output, inputs.dtype)
         return (output, ops.cast(weights, inputs.dtype)) if return_attention_scores else output
 
@@ -127,7 +143,10 @@ class AttentionalInteraction(CheckedLayer):
 
     def get_config(self) -> dict[str, Any]:
         return {
-            **super().get_config(), "attention_units": self.attention_units,
-            "dropout": self.dropout, "seed": self.seed,
+            **super().get_config(),
+            "attention_units": self.attention_units,
+            "dropout": self.dropout,
+            "seed": self.seed,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "kernel_regularizer": keras.regularizers.serialize(self.kernel_regularizer)}
+            "kernel_regularizer": keras.regularizers.serialize(self.kernel_regularizer),
+        }

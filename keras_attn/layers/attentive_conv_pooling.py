@@ -60,10 +60,16 @@ class AttentiveConvPooling(CheckedLayer):
 
     AXES = {"inputs": "BTD"}
 
-    def __init__(self, filters: int, kernel_size: int, lstm_units: int,
-                 activation: Activation = "relu",
-                 kernel_initializer: Initializer = "glorot_uniform", seed: int | None = None,
-                 **kwargs: Any) -> None:
+    def __init__(
+        self,
+        filters: int,
+        kernel_size: int,
+        lstm_units: int,
+        activation: Activation = "relu",
+        kernel_initializer: Initializer = "glorot_uniform",
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         require_sizes(filters=filters, kernel_size=kernel_size, lstm_units=lstm_units)
         self.filters = filters
@@ -77,21 +83,33 @@ class AttentiveConvPooling(CheckedLayer):
     def build(self, input_shape: Shape) -> None:
         conv_seed, lstm_seed, attention_seed = split_seed(self.seed, 3)
         self.conv = keras.layers.Conv1D(
-            self.filters, self.kernel_size, padding="same", activation=self.activation,
+            self.filters,
+            self.kernel_size,
+            padding="same",
+            activation=self.activation,
             kernel_initializer=seeded_initializer(self.kernel_initializer, conv_seed),
-            dtype=self.dtype_policy, name="conv")
+            dtype=self.dtype_policy,
+            name="conv",
+        )
         self.lstm = bidirectional(
-            keras.layers.LSTM, self.lstm_units, lstm_seed, self.dtype_policy, "lstm")
+            keras.layers.LSTM, self.lstm_units, lstm_seed, self.dtype_policy, "lstm"
+        )
         self.attention = AttentionPooling(
-            2 * self.lstm_units, score="query", kernel_initializer=self.kernel_initializer,
-            seed=attention_seed, dtype=self.dtype_policy, name="attention")
+            2 * self.lstm_units,
+            score="query",
+            kernel_initializer=self.kernel_initializer,
+            seed=attention_seed,
+            dtype=self.dtype_policy,
+            name="attention",
+        )
         self.conv.build(input_shape)
         self.lstm.build((None, None, input_shape[-1]))
         self.attention.build((None, None, self.filters))
         self.built = True
 
-    def call(self, inputs: Tensor, mask: Tensor | None = None, return_attention_scores: bool = False
-             ) -> Tensor | tuple[Tensor, ...]:
+    def call(
+        self, inputs: Tensor, mask: Tensor | None = None, return_attention_scores: bool = False
+    ) -> Tensor | tuple[Tensor, ...]:
         mask = as_mask(mask)
         if mask is not None:
             inputs = ops.where(mask[..., None], inputs, 0)
@@ -101,7 +119,8 @@ class AttentiveConvPooling(CheckedLayer):
         batch, length = ops.shape(inputs)[:2]
         found = self.conv(pad_empty_axis(pad_empty_axis(inputs), axis=0))[:batch, :length]
         pooled, weights = self.attention(
-            found, mask=mask, query=query, return_attention_scores=True)
+            found, mask=mask, query=query, return_attention_scores=True
+        )
         output = ops.concatenate([pooled, query], axis=-1)
         return (output, weights) if return_attention_scores else output
 
@@ -115,8 +134,11 @@ class AttentiveConvPooling(CheckedLayer):
 
     def get_config(self) -> dict[str, Any]:
         return {
-            **super().get_config(), "filters": self.filters, "kernel_size": self.kernel_size,
+            **super().get_config(),
+            "filters": self.filters,
+            "kernel_size": self.kernel_size,
             "lstm_units": self.lstm_units,
             "activation": keras.activations.serialize(self.activation),
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "seed": self.seed}
+            "seed": self.seed,
+        }

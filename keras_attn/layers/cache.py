@@ -24,18 +24,23 @@ def write_cache(cache, index, new, axis):
         ValueError: If the cache is too short or has another shape, as far as sizes are known.
     """
     for old, x in zip(cache, new, strict=True):
-        expected = [*x.shape[:axis], old.shape[axis], *x.shape[axis + 1:]]
+        expected = [*x.shape[:axis], old.shape[axis], *x.shape[axis + 1 :]]
         if any(map(sizes_differ, old.shape, expected)):
-            raise ValueError(f"The cache must contain tensors of shape {shape_text(expected)}. "
-                             f"Received: a cache tensor of shape {shape_text(old.shape)}")
+            raise ValueError(
+                f"The cache must contain tensors of shape {shape_text(expected)}. "
+                f"Received: a cache tensor of shape {shape_text(old.shape)}"
+            )
     count, length = new[0].shape[axis], cache[0].shape[axis]
     end = index + count if count is not None else index
     if isinstance(end, int) and length is not None and end > length:
-        raise ValueError(f"The cache is too short: positions up to {end} are written. Create it "
-                         f"with make_cache for a larger length. Received: a cache of length "
-                         f"{length}")
-    cache = tuple(_write(old, index, ops.cast(x, old.dtype), axis)
-                  for old, x in zip(cache, new, strict=True))
+        raise ValueError(
+            f"The cache is too short: positions up to {end} are written. Create it "
+            f"with make_cache for a larger length. Received: a cache of length "
+            f"{length}"
+        )
+    cache = tuple(
+        _write(old, index, ops.cast(x, old.dtype), axis) for old, x in zip(cache, new, strict=True)
+    )
     return tuple(ops.cast(old, x.dtype) for old, x in zip(cache, new, strict=True)), cache
 
 
@@ -51,8 +56,7 @@ def check_cache(cache, cache_index):
     """Raises a ValueError if only one of the two arguments is given."""
     if (cache is None) != (cache_index is None):
         given = "cache_index" if cache is None else "cache"
-        raise ValueError("cache and cache_index must be given together. "
-                         f"Received: only {given}")
+        raise ValueError(f"cache and cache_index must be given together. Received: only {given}")
 
 
 def ignore_implicit_value_mask(args, kwargs):

@@ -18,9 +18,15 @@ from keras_attn.types import Shape
 # The inputs that each mask may belong to; the first one given is used. Layers check other masks
 # themselves.
 MASKED_INPUTS = {
-    "query_mask": ("query",), "value_mask": ("value", "query"), "mask": ("inputs", "query"),
-    "padding_mask": ("inputs",), "memory_mask": ("memory",), "encoded_mask": ("encoded",),
-    "first_mask": ("first",), "second_mask": ("second",), "source_mask": ("source",),
+    "query_mask": ("query",),
+    "value_mask": ("value", "query"),
+    "mask": ("inputs", "query"),
+    "padding_mask": ("inputs",),
+    "memory_mask": ("memory",),
+    "encoded_mask": ("encoded",),
+    "first_mask": ("first",),
+    "second_mask": ("second",),
+    "source_mask": ("source",),
 }
 
 
@@ -45,8 +51,9 @@ class CheckedLayer(keras.layers.Layer):
         arguments = {name: x for name, x in arguments.items() if x is not None}
         for name, x in arguments.items():
             (require_tensor if name in self.AXES else require_dense)(type(self).__name__, name, x)
-        self.require_axes(**{name: shape_of(x) for name, x in arguments.items()
-                             if name in self.AXES})
+        self.require_axes(
+            **{name: shape_of(x) for name, x in arguments.items() if name in self.AXES}
+        )
         for mask in self.MASKED_INPUTS.keys() & arguments.keys() & set(names):
             self._check_mask(mask, arguments)
         _require_attention_mask(type(self).__name__, arguments)
@@ -67,7 +74,8 @@ class CheckedLayer(keras.layers.Layer):
         if len(shape) != len(expected) or not _broadcasts(shape, expected):
             raise ValueError(
                 f"{type(self).__name__}: {name} must be of shape {shape_text(expected)}. "
-                f"Received: {name} of shape {shape_text(shape)}")
+                f"Received: {name} of shape {shape_text(shape)}"
+            )
 
 
 @functools.cache
@@ -83,19 +91,23 @@ def _has_cache_or_memory(arguments):
 def _require_attention_mask(owner, arguments):
     mask = arguments.get("attention_mask")
     query = arguments.get("query", arguments.get("inputs"))
-    if not hasattr(mask, "shape") or len(getattr(query, "shape", ())) != 3 or (
-            _has_cache_or_memory(arguments)):
+    if (
+        not hasattr(mask, "shape")
+        or len(getattr(query, "shape", ())) != 3
+        or (_has_cache_or_memory(arguments))
+    ):
         return
     value = arguments.get("value")
     batch, length = query.shape[:2]
     expected = (batch, None, length, (query if value is None else value).shape[1])
     shape = tuple(mask.shape)
     places = expected if len(shape) == 4 else (batch, *expected[2:])
-    if len(shape) > 4 or not _broadcasts(shape, places[len(places) - len(shape):]):
+    if len(shape) > 4 or not _broadcasts(shape, places[len(places) - len(shape) :]):
         raise ValueError(
             f"{owner}: attention_mask must broadcast to the shape of the attention weights, "
             f"{shape_text((batch, *expected[2:]))}, or with heads {shape_text(expected)}. "
-            f"Received: attention_mask of shape {shape_text(shape)}")
+            f"Received: attention_mask of shape {shape_text(shape)}"
+        )
 
 
 def _broadcasts(shape, expected):

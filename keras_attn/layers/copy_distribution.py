@@ -53,28 +53,47 @@ class CopyDistribution(CheckedLayer):
         [[[0.125 0.5   0.375]]]
     """
 
-    AXES = {"vocabulary_probabilities": "BTV", "attention": "BTS", "source_ids": "BS",
-            "generation_probability": "B..."}
+    AXES = {
+        "vocabulary_probabilities": "BTV",
+        "attention": "BTS",
+        "source_ids": "BS",
+        "generation_probability": "B...",
+    }
 
     def __init__(self, num_oov: int = 0, **kwargs: Any) -> None:
         super().__init__(**{"autocast": False, **kwargs})
         require_sizes(low=0, num_oov=num_oov)
         self.num_oov = num_oov
 
-    def build(self, vocabulary_probabilities_shape: Shape, attention_shape: Shape,
-              source_ids_shape: Shape, generation_probability_shape: Shape) -> None:
+    def build(
+        self,
+        vocabulary_probabilities_shape: Shape,
+        attention_shape: Shape,
+        source_ids_shape: Shape,
+        generation_probability_shape: Shape,
+    ) -> None:
         self.built = True
 
-    def call(self, vocabulary_probabilities: Tensor, attention: Tensor, source_ids: Tensor,
-             generation_probability: Tensor) -> Tensor:
+    def call(
+        self,
+        vocabulary_probabilities: Tensor,
+        attention: Tensor,
+        source_ids: Tensor,
+        generation_probability: Tensor,
+    ) -> Tensor:
         generate = ops.cast(generation_probability, "float32")
         generated = generate * ops.cast(vocabulary_probabilities, "float32")
         generated = ops.pad(generated, ((0, 0), (0, 0), (0, self.num_oov)))
         copied = (1.0 - generate) * ops.cast(attention, "float32")
         return generated + _scatter_add(copied, source_ids, ops.shape(generated))
 
-    def compute_output_shape(self, vocabulary_probabilities_shape: Shape, attention_shape: Shape,
-                             source_ids_shape: Shape, generation_probability_shape: Shape) -> Shape:
+    def compute_output_shape(
+        self,
+        vocabulary_probabilities_shape: Shape,
+        attention_shape: Shape,
+        source_ids_shape: Shape,
+        generation_probability_shape: Shape,
+    ) -> Shape:
         *outer, size = vocabulary_probabilities_shape
         return (*outer, size + self.num_oov)
 
@@ -98,6 +117,7 @@ def _scatter_add(values, ids, shape):
     # An id that is out of range would be counted in the next row.
     ids = ops.where(ops.logical_and(ids >= 0, ids < size), ids, -batch * steps * size)
     segments = ops.reshape(rows, (batch, steps, 1)) * size + ids[:, None]
-    sums = ops.segment_sum(ops.reshape(values, (-1,)), ops.reshape(segments, (-1,)),
-                           num_segments=batch * steps * size)
+    sums = ops.segment_sum(
+        ops.reshape(values, (-1,)), ops.reshape(segments, (-1,)), num_segments=batch * steps * size
+    )
     return ops.reshape(sums, shape)

@@ -78,30 +78,47 @@ class ExpandedWindowAttention(CheckedLayer):
 
     AXES = {"query": "BTD"}
 
-    def __init__(self, num_heads: int, key_dim: int, window: int, extension: int = 0,
-                 dilation: int = 1, global_tokens: int = 0, random_blocks: int = 0,
-                 separate_global_projections: bool = False, dropout: float = 0.0,
-                 use_bias: bool = True, kernel_initializer: Initializer = "glorot_uniform",
-                 bias_initializer: Initializer = "zeros", seed: int | None = None, **kwargs: Any
-                 ) -> None:
+    def __init__(
+        self,
+        num_heads: int,
+        key_dim: int,
+        window: int,
+        extension: int = 0,
+        dilation: int = 1,
+        global_tokens: int = 0,
+        random_blocks: int = 0,
+        separate_global_projections: bool = False,
+        dropout: float = 0.0,
+        use_bias: bool = True,
+        kernel_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         require_sizes(window=window, dilation=dilation)
-        require_sizes(low=0, extension=extension, global_tokens=global_tokens,
-                      random_blocks=random_blocks)
+        require_sizes(
+            low=0, extension=extension, global_tokens=global_tokens, random_blocks=random_blocks
+        )
         if separate_global_projections and not global_tokens:
             raise ValueError(
                 "ExpandedWindowAttention: separate_global_projections=True requires "
-                f"global_tokens of at least 1. Received: global_tokens={global_tokens}")
+                f"global_tokens of at least 1. Received: global_tokens={global_tokens}"
+            )
         require_rates(dropout=dropout)
         check_window(extension, extension + window - 1, dilation, random_blocks, False)
-        options = {"use_bias": use_bias, "kernel_initializer": kernel_initializer,
-                   "bias_initializer": bias_initializer}
+        options = {
+            "use_bias": use_bias,
+            "kernel_initializer": kernel_initializer,
+            "bias_initializer": bias_initializer,
+        }
         self.heads = Heads(num_heads, key_dim, seed=seed, **options)
         self.global_heads = None
         if separate_global_projections:
-            global_seed, = split_seed(seed, 1, stream=1)
-            self.global_heads = Heads(num_heads, key_dim, seed=global_seed, prefix="global_",
-                                      **options)
+            (global_seed,) = split_seed(seed, 1, stream=1)
+            self.global_heads = Heads(
+                num_heads, key_dim, seed=global_seed, prefix="global_", **options
+            )
         self.window = window
         self.extension = extension
         self.dilation = dilation
@@ -110,65 +127,102 @@ class ExpandedWindowAttention(CheckedLayer):
         self.dropout = dropout
         self.supports_masking = True
 
-    def build(self, query_shape: Shape, value_shape: Shape | None = None,
-              key_shape: Shape | None = None) -> None:
+    def build(
+        self, query_shape: Shape, value_shape: Shape | None = None, key_shape: Shape | None = None
+    ) -> None:
         self.heads.build(self, query_shape)
         if self.global_heads is not None:
             self.global_heads.build(self, query_shape, with_output=False)
         self.seed_generator = dropout_generator(
-            self.dropout, split_seed(self.heads.seed, 5)[-1], "dropout")
+            self.dropout, split_seed(self.heads.seed, 5)[-1], "dropout"
+        )
         self.built = True
 
-    def __call__(self, query: Tensor, value: Tensor | None = None, key: Tensor | None = None,
-                 **kwargs: Any) -> Any:
+    def __call__(
+        self, query: Tensor, value: Tensor | None = None, key: Tensor | None = None, **kwargs: Any
+    ) -> Any:
         # Keras would convert them to different tensor objects.
         value, key = (None if x is query else x for x in (value, key))
         return super().__call__(query, value, key, **kwargs)
 
-    def call(self, query: Tensor, value: Tensor | None = None, key: Tensor | None = None,
-             query_mask: Tensor | None = None, value_mask: Tensor | None = None,
-             attention_mask: Tensor | None = None, use_causal_mask: bool = False,
-             return_attention_scores: bool = False, cache: tuple[Tensor, Tensor] | None = None,
-             cache_index: Tensor | int | None = None, training: bool | None = None,
-             mask: Tensor | None = None) -> Tensor | tuple[Tensor, ...]:
+    def call(
+        self,
+        query: Tensor,
+        value: Tensor | None = None,
+        key: Tensor | None = None,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        use_causal_mask: bool = False,
+        return_attention_scores: bool = False,
+        cache: tuple[Tensor, Tensor] | None = None,
+        cache_index: Tensor | int | None = None,
+        training: bool | None = None,
+        mask: Tensor | None = None,
+    ) -> Tensor | tuple[Tensor, ...]:
         query_mask = self_attention_mask(self, query, value, key, query_mask, mask)
         if cache is not None and self.random_blocks:
-            raise ValueError("ExpandedWindowAttention: a cache is not supported with "
-                             f"random_blocks. Received: random_blocks={self.random_blocks}")
+            raise ValueError(
+                "ExpandedWindowAttention: a cache is not supported with "
+                f"random_blocks. Received: random_blocks={self.random_blocks}"
+            )
         window = {
-            "left": self.extension, "dilation": self.dilation, "global_tokens": self.global_tokens,
+            "left": self.extension,
+            "dilation": self.dilation,
+            "global_tokens": self.global_tokens,
             "right": 0 if use_causal_mask else self.extension + self.window - 1,
-            "random_blocks": self.random_blocks, "seed": self.heads.seed or 0,
-            "causal": use_causal_mask}
+            "random_blocks": self.random_blocks,
+            "seed": self.heads.seed or 0,
+            "causal": use_causal_mask,
+        }
         global_heads = None
         if self.global_heads is not None:
             if cache is not None:
-                raise ValueError("ExpandedWindowAttention: a cache is not supported with "
-                                 "separate_global_projections=True.")
+                raise ValueError(
+                    "ExpandedWindowAttention: a cache is not supported with "
+                    "separate_global_projections=True."
+                )
             found = self.global_heads.project(query=query, key=query, value=query)
             global_heads = [found[name] for name in ("query", "key", "value")]
         output, *others = attend_in_window(
-            self.heads, query, window, query_mask, value_mask, attention_mask,
-            return_attention_scores, cache, cache_index,
-            self.dropout if training else 0.0, self.seed_generator, global_heads)
+            self.heads,
+            query,
+            window,
+            query_mask,
+            value_mask,
+            attention_mask,
+            return_attention_scores,
+            cache,
+            cache_index,
+            self.dropout if training else 0.0,
+            self.seed_generator,
+            global_heads,
+        )
         return (output, *others) if others else output
 
-    def make_cache(self, batch_size: int, length: int, dtype: str | None = None
-                   ) -> tuple[Tensor, Tensor]:
-        """Creates an empty cache for decoding up to `length` positions: see `MultiHeadAttention`.
-        """
+    def make_cache(
+        self, batch_size: int, length: int, dtype: str | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Creates an empty cache for decoding `length` positions: see `MultiHeadAttention`."""
         return self.heads.make_cache(batch_size, length, dtype or self.compute_dtype)
 
-    def compute_output_shape(self, query_shape: Shape, value_shape: Shape | None = None,
-                             key_shape: Shape | None = None) -> Shape:
+    def compute_output_shape(
+        self, query_shape: Shape, value_shape: Shape | None = None, key_shape: Shape | None = None
+    ) -> Shape:
         return query_shape
 
     compute_output_spec = traced_output_spec
 
     def get_config(self) -> dict[str, Any]:
         config = self.heads.self_attention_config()
-        return {**super().get_config(), **config, "window": self.window,
-                "extension": self.extension, "dilation": self.dilation,
-                "global_tokens": self.global_tokens, "random_blocks": self.random_blocks,
-                "separate_global_projections": self.global_heads is not None,
-                "dropout": self.dropout}
+        return {
+            **super().get_config(),
+            **config,
+            "window": self.window,
+            "extension": self.extension,
+            "dilation": self.dilation,
+            "global_tokens": self.global_tokens,
+            "random_blocks": self.random_blocks,
+            "separate_global_projections": self.global_heads is not None,
+            "dropout": self.dropout,
+        }

@@ -81,24 +81,38 @@ class HardAttention(CheckedLayer):
 
     AXES = SEQUENCES
 
-    def __init__(self, estimator: str = "straight_through", score: str | LayerLike = "scaled_dot",
-                 units: int | None = None, temperature: float = 1.0,
-                 sample_probability: float = 0.5, baseline_momentum: float = 0.9,
-                 entropy_weight: float = 0.002, seed: int | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        estimator: str = "straight_through",
+        score: str | LayerLike = "scaled_dot",
+        units: int | None = None,
+        temperature: float = 1.0,
+        sample_probability: float = 0.5,
+        baseline_momentum: float = 0.9,
+        entropy_weight: float = 0.002,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         if estimator not in ESTIMATORS:
-            raise ValueError(f"HardAttention: estimator must be one of {', '.join(ESTIMATORS)}. "
-                             f"Received: estimator={estimator!r}")
+            raise ValueError(
+                f"HardAttention: estimator must be one of {', '.join(ESTIMATORS)}. "
+                f"Received: estimator={estimator!r}"
+            )
         require_positive(temperature=temperature)
         require_numbers(entropy_weight=entropy_weight)
-        require_probabilities(sample_probability=sample_probability,
-                              baseline_momentum=baseline_momentum)
+        require_probabilities(
+            sample_probability=sample_probability, baseline_momentum=baseline_momentum
+        )
         if estimator != "gumbel":
             reject_unused('estimator="gumbel"', temperature=(temperature, 1.0))
         if estimator != "reinforce":
-            reject_unused('estimator="reinforce"', entropy_weight=(entropy_weight, 0.002),
-                          sample_probability=(sample_probability, 0.5),
-                          baseline_momentum=(baseline_momentum, 0.9))
+            reject_unused(
+                'estimator="reinforce"',
+                entropy_weight=(entropy_weight, 0.002),
+                sample_probability=(sample_probability, 0.5),
+                baseline_momentum=(baseline_momentum, 0.9),
+            )
         score_seed, self._draw_seed = split_seed(seed, 2)
         self.score = make_score(score, units, score_seed, self.dtype_policy)
         self._score_name = score if isinstance(score, str) else None
@@ -118,18 +132,33 @@ class HardAttention(CheckedLayer):
         if self.estimator != "straight_through":
             self.seed_generator = keras.random.SeedGenerator(self._draw_seed, name="draws")
         if self.estimator == "reinforce":
-            self.baseline = self.add_weight(name="baseline", shape=(), initializer="zeros",
-                                            trainable=False, dtype="float32", autocast=False)
+            self.baseline = self.add_weight(
+                name="baseline",
+                shape=(),
+                initializer="zeros",
+                trainable=False,
+                dtype="float32",
+                autocast=False,
+            )
         self.built = True
 
-    def call(self, query: Tensor, value: Tensor, key: Tensor | None = None,
-             query_mask: Tensor | None = None, value_mask: Tensor | None = None,
-             attention_mask: Tensor | None = None, use_causal_mask: bool = False,
-             return_attention_scores: bool = False, return_draws: bool = False,
-             training: bool | None = None) -> Tensor | tuple[Tensor, ...]:
+    def call(
+        self,
+        query: Tensor,
+        value: Tensor,
+        key: Tensor | None = None,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        use_causal_mask: bool = False,
+        return_attention_scores: bool = False,
+        return_draws: bool = False,
+        training: bool | None = None,
+    ) -> Tensor | tuple[Tensor, ...]:
         key = value if key is None else key
-        mask = joint_mask(query, key, query_mask, value_mask, attention_mask,
-                          "end" if use_causal_mask else None)
+        mask = joint_mask(
+            query, key, query_mask, value_mask, attention_mask, "end" if use_causal_mask else None
+        )
         logits = ops.cast(self.score(query, key), "float32")
         if mask is not None:
             logits = ops.where(mask, logits, MASKED)
@@ -166,8 +195,9 @@ class HardAttention(CheckedLayer):
     def _uniform(self, shape):
         return keras.random.uniform(shape, dtype="float32", seed=self.seed_generator)
 
-    def reinforce_loss(self, log_likelihood: Tensor, draws: dict[str, Tensor],
-                       update_baseline: bool = True) -> Tensor:
+    def reinforce_loss(
+        self, log_likelihood: Tensor, draws: dict[str, Tensor], update_baseline: bool = True
+    ) -> Tensor:
         """REINFORCE loss: minimizing it maximizes the expected log-likelihood.
 
         `-mean_b [l_b + sg(l_b - baseline) sum_t log p(drawn)_t + entropy_weight sum_t H_t]`, with
@@ -185,33 +215,41 @@ class HardAttention(CheckedLayer):
             ValueError: If the estimator is not `"reinforce"`.
         """
         if self.estimator != "reinforce":
-            raise ValueError('HardAttention: reinforce_loss requires estimator="reinforce". '
-                             f"Received: estimator={self.estimator!r}")
+            raise ValueError(
+                'HardAttention: reinforce_loss requires estimator="reinforce". '
+                f"Received: estimator={self.estimator!r}"
+            )
         reward = ops.cast(log_likelihood, "float32")
         surplus = ops.stop_gradient(reward) - ops.cast(self.baseline, "float32")
         chosen = ops.sum(draws["log_probability"], axis=-1)
-        loss = -ops.mean(reward + surplus * chosen
-                         + self.entropy_weight * ops.sum(draws["entropy"], axis=-1))
+        loss = -ops.mean(
+            reward + surplus * chosen + self.entropy_weight * ops.sum(draws["entropy"], axis=-1)
+        )
         if update_baseline:
             keep = self.baseline_momentum
             mean = ops.mean(ops.stop_gradient(reward))
             self.baseline.assign(keep * self.baseline + (1.0 - keep) * mean)
         return loss
 
-    def compute_output_shape(self, query_shape: Shape, value_shape: Shape,
-                             key_shape: Shape | None = None) -> Shape:
+    def compute_output_shape(
+        self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None
+    ) -> Shape:
         return (*query_shape[:-1], value_shape[-1])
 
     compute_output_spec = traced_output_spec
 
     def get_config(self) -> dict[str, Any]:
         return {
-            **super().get_config(), "estimator": self.estimator,
-            "score": self._score_name or layer_config(self.score, self), "units": self.units,
+            **super().get_config(),
+            "estimator": self.estimator,
+            "score": self._score_name or layer_config(self.score, self),
+            "units": self.units,
             "temperature": self.temperature,
             "sample_probability": self.sample_probability,
-            "baseline_momentum": self.baseline_momentum, "entropy_weight": self.entropy_weight,
-            "seed": self.seed}
+            "baseline_momentum": self.baseline_momentum,
+            "entropy_weight": self.entropy_weight,
+            "seed": self.seed,
+        }
 
 
 def _one_hot(logits, mask):

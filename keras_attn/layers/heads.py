@@ -47,20 +47,35 @@ class Heads:
         ValueError: If a size is not positive or `fused` is unknown.
     """
 
-    def __init__(self, num_heads, key_dim, value_dim=None, output_dim=None, use_bias=True,
-                 fused="qkv", kernel_initializer="glorot_uniform", bias_initializer="zeros",
-                 initial_shifts=None, seed=None, prefix="", output_initializer=None,
-                 regularizers=(None, None), constraints=(None, None)):
+    def __init__(
+        self,
+        num_heads,
+        key_dim,
+        value_dim=None,
+        output_dim=None,
+        use_bias=True,
+        fused="qkv",
+        kernel_initializer="glorot_uniform",
+        bias_initializer="zeros",
+        initial_shifts=None,
+        seed=None,
+        prefix="",
+        output_initializer=None,
+        regularizers=(None, None),
+        constraints=(None, None),
+    ):
         require_sizes(num_heads=num_heads, key_dim=key_dim)
         require_sizes(optional=True, value_dim=value_dim, output_dim=output_dim)
         if fused not in FUSED:
-            raise ValueError("MultiHeadAttention: fused must be 'qkv', 'kv' or None. "
-                             f"Received: fused={fused!r}")
+            raise ValueError(
+                f"MultiHeadAttention: fused must be 'qkv', 'kv' or None. Received: fused={fused!r}"
+            )
         if initial_shifts is not None:
             if not hasattr(initial_shifts, "__len__") or len(initial_shifts) != num_heads:
                 raise ValueError(
                     "MultiHeadAttention: initial_shifts must have one integer per head. "
-                    f"Received: initial_shifts={initial_shifts}, num_heads={num_heads}")
+                    f"Received: initial_shifts={initial_shifts}, num_heads={num_heads}"
+                )
             require_each(require_integers, "integers", initial_shifts=initial_shifts)
         self.num_heads = num_heads
         self.key_dim = key_dim
@@ -76,8 +91,11 @@ class Heads:
         self.constraints = tuple(map(keras.constraints.get, constraints))
         self.seed = seed
         self.prefix = prefix
-        self.projection_dims = {"query": num_heads * key_dim, "key": num_heads * key_dim,
-                                "value": num_heads * self.value_dim}
+        self.projection_dims = {
+            "query": num_heads * key_dim,
+            "key": num_heads * key_dim,
+            "value": num_heads * self.value_dim,
+        }
 
     def build(self, layer, query_shape, value_shape=None, key_shape=None, with_output=True):
         """Adds the weights to the layer.
@@ -112,8 +130,12 @@ class Heads:
             return
         output_dim = self.output_dim or query_shape[-1]
         self.output_kernel = self._add_weight(
-            layer, "output_kernel", (self.projection_dims["value"], output_dim),
-            self.output_initializer or self.kernel_initializer, output_seed)
+            layer,
+            "output_kernel",
+            (self.projection_dims["value"], output_dim),
+            self.output_initializer or self.kernel_initializer,
+            output_seed,
+        )
         self.output_bias = self._add_bias(layer, "output", output_dim)
 
     def _add_projection(self, layer, name, depth, members, seeds):
@@ -132,8 +154,9 @@ class Heads:
                 parts.append(part)
             return ops.concatenate(parts, axis=-1)
 
-        self.kernels.append(self._add_weight(
-            layer, f"{name}_kernel", (depth, sum(widths)), initializer, None))
+        self.kernels.append(
+            self._add_weight(layer, f"{name}_kernel", (depth, sum(widths)), initializer, None)
+        )
         self.biases.append(self._add_bias(layer, name, sum(widths)))
 
     def _add_bias(self, layer, name, width):
@@ -146,8 +169,12 @@ class Heads:
         name = f"{self.prefix}{name}"
         is_bias = len(shape) == 1
         weight = layer.add_weight(
-            name=name, shape=shape, initializer=seeded_initializer(initializer, seed),
-            regularizer=self.regularizers[is_bias], constraint=self.constraints[is_bias])
+            name=name,
+            shape=shape,
+            initializer=seeded_initializer(initializer, seed),
+            regularizer=self.regularizers[is_bias],
+            constraint=self.constraints[is_bias],
+        )
         setattr(layer, name, weight)  # `tf.saved_model.save` only tracks attributes
         return weight
 
@@ -165,8 +192,13 @@ class Heads:
         """
         heads = {}
         for members, kernel, bias in zip(FUSED[self.fused], self.kernels, self.biases, strict=True):
-            starts = dict(zip(members, itertools.accumulate(
-                (self.projection_dims[m] for m in members), initial=0), strict=False))
+            starts = dict(
+                zip(
+                    members,
+                    itertools.accumulate((self.projection_dims[m] for m in members), initial=0),
+                    strict=False,
+                )
+            )
             present = [m for m in members if m in sources]
             for _, run in itertools.groupby(present, key=lambda m: id(sources[m])):
                 run = list(run)
@@ -196,8 +228,9 @@ class Heads:
             return heads
         memory = ops.cast(ops.stop_gradient(memory), x.dtype)
         before = self.project(key=memory, value=memory)
-        return heads | {name: ops.concatenate([part, heads[name]], axis=2)
-                        for name, part in before.items()}
+        return heads | {
+            name: ops.concatenate([part, heads[name]], axis=2) for name, part in before.items()
+        }
 
     def _split(self, x, members, outer):
         widths = [self.projection_dims[m] for m in members]
@@ -228,8 +261,10 @@ class Heads:
     def make_cache(self, batch_size, length, dtype):
         """Creates an empty cache: zeros `(B, H, length, K)` and `(B, H, length, V)`."""
         require_lengths(batch_size=batch_size, length=length)
-        return tuple(ops.zeros((batch_size, self.num_heads, length, depth), dtype)
-                     for depth in (self.key_dim, self.value_dim))
+        return tuple(
+            ops.zeros((batch_size, self.num_heads, length, depth), dtype)
+            for depth in (self.key_dim, self.value_dim)
+        )
 
     def self_attention_config(self):
         """The config of a layer whose value, output and key depths follow from its input."""
@@ -238,11 +273,15 @@ class Heads:
 
     def regularization_config(self):
         """The config entries of the regularizers and constraints."""
-        kinds = {"regularizer": (keras.regularizers, self.regularizers),
-                 "constraint": (keras.constraints, self.constraints)}
-        return {f"{weight}_{kind}": module.serialize(pair[number])
-                for kind, (module, pair) in kinds.items()
-                for number, weight in enumerate(("kernel", "bias"))}
+        kinds = {
+            "regularizer": (keras.regularizers, self.regularizers),
+            "constraint": (keras.constraints, self.constraints),
+        }
+        return {
+            f"{weight}_{kind}": module.serialize(pair[number])
+            for kind, (module, pair) in kinds.items()
+            for number, weight in enumerate(("kernel", "bias"))
+        }
 
     def get_config(self):
         return {

@@ -63,12 +63,19 @@ class HierarchicalAttention(CheckedLayer):
 
     AXES = {"inputs": "BSWD"}
 
-    def __init__(self, word_units: int = 50, sentence_units: int = 50, attention_units: int = 100,
-                 kernel_initializer: Initializer = "glorot_uniform", seed: int | None = None,
-                 **kwargs: Any) -> None:
+    def __init__(
+        self,
+        word_units: int = 50,
+        sentence_units: int = 50,
+        attention_units: int = 100,
+        kernel_initializer: Initializer = "glorot_uniform",
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
-        require_sizes(word_units=word_units, sentence_units=sentence_units,
-                      attention_units=attention_units)
+        require_sizes(
+            word_units=word_units, sentence_units=sentence_units, attention_units=attention_units
+        )
         self.word_units = word_units
         self.sentence_units = sentence_units
         self.attention_units = attention_units
@@ -81,19 +88,27 @@ class HierarchicalAttention(CheckedLayer):
         seeds = split_seed(self.seed, 4)
         self.word_gru, self.sentence_gru = (
             bidirectional(keras.layers.GRU, units, seeds.pop(), self.dtype_policy, f"{name}_gru")
-            for name, units in (("word", self.word_units), ("sentence", self.sentence_units)))
+            for name, units in (("word", self.word_units), ("sentence", self.sentence_units))
+        )
         self.word_attention, self.sentence_attention = (
-            AttentionPooling(self.attention_units, kernel_initializer=self.kernel_initializer,
-                             seed=seeds.pop(), dtype=self.dtype_policy, name=f"{name}_attention")
-            for name in ("word", "sentence"))
+            AttentionPooling(
+                self.attention_units,
+                kernel_initializer=self.kernel_initializer,
+                seed=seeds.pop(),
+                dtype=self.dtype_policy,
+                name=f"{name}_attention",
+            )
+            for name in ("word", "sentence")
+        )
         self.word_gru.build((None, None, input_shape[-1]))
         self.word_attention.build((None, None, 2 * self.word_units))
         self.sentence_gru.build((None, None, 2 * self.word_units))
         self.sentence_attention.build((None, None, 2 * self.sentence_units))
         self.built = True
 
-    def call(self, inputs: Tensor, mask: Tensor | None = None, return_attention_scores: bool = False
-             ) -> Tensor | tuple[Tensor, ...]:
+    def call(
+        self, inputs: Tensor, mask: Tensor | None = None, return_attention_scores: bool = False
+    ) -> Tensor | tuple[Tensor, ...]:
         batch, sentences, words, depth = ops.shape(inputs)
         rows = batch * sentences  # not -1, which is ambiguous if words is 0
         mask, sentence_mask = as_mask(mask), None
@@ -102,10 +117,12 @@ class HierarchicalAttention(CheckedLayer):
             mask = ops.reshape(mask, (rows, words))
         # (B, S, W, D) -> (B S, W, D): each sentence is a separate row.
         vectors, word_weights = _encode(
-            self.word_gru, self.word_attention, ops.reshape(inputs, (rows, words, depth)), mask)
+            self.word_gru, self.word_attention, ops.reshape(inputs, (rows, words, depth)), mask
+        )
         vectors = ops.reshape(vectors, (batch, sentences, 2 * self.word_units))
         vector, weights = _encode(
-            self.sentence_gru, self.sentence_attention, vectors, sentence_mask)
+            self.sentence_gru, self.sentence_attention, vectors, sentence_mask
+        )
         if not return_attention_scores:
             return vector
         return vector, ops.reshape(word_weights, (batch, sentences, words)), weights
@@ -120,10 +137,13 @@ class HierarchicalAttention(CheckedLayer):
 
     def get_config(self) -> dict[str, Any]:
         return {
-            **super().get_config(), "word_units": self.word_units,
-            "sentence_units": self.sentence_units, "attention_units": self.attention_units,
+            **super().get_config(),
+            "word_units": self.word_units,
+            "sentence_units": self.sentence_units,
+            "attention_units": self.attention_units,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "seed": self.seed}
+            "seed": self.seed,
+        }
 
 
 def _encode(gru, attention, x, mask):

@@ -11,8 +11,7 @@ _KERNELS = kernels.of_backend("tensorflow")
 
 
 class LayerNorm(keras.layers.LayerNormalization):
-    """Keras's layer normalization over the last axis, XLA-compiled on TensorFlow for large inputs.
-    """
+    """Keras's layer normalization of the last axis, XLA-compiled on TensorFlow if large."""
 
     def call(self, inputs):
         if _KERNELS is None:

@@ -85,29 +85,43 @@ class LocalAttention(CheckedLayer):
 
     AXES = SEQUENCES
 
-    def __init__(self, window: float = 10, alignment: str = "monotonic",
-                 score: str | LayerLike = "bilinear", units: int | None = None,
-                 sigma: float | None = None, renormalize: str = "none", dropout: float = 0.0,
-                 kernel_initializer: Initializer = "glorot_uniform", seed: int | None = None,
-                 **kwargs: Any) -> None:
+    def __init__(
+        self,
+        window: float = 10,
+        alignment: str = "monotonic",
+        score: str | LayerLike = "bilinear",
+        units: int | None = None,
+        sigma: float | None = None,
+        renormalize: str = "none",
+        dropout: float = 0.0,
+        kernel_initializer: Initializer = "glorot_uniform",
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         if window != math.inf:
             require_sizes(low=0, window=window)
         if alignment not in ALIGNMENTS:
-            raise ValueError(f"LocalAttention: alignment must be one of {', '.join(ALIGNMENTS)}. "
-                             f"Received: alignment={alignment!r}")
+            raise ValueError(
+                f"LocalAttention: alignment must be one of {', '.join(ALIGNMENTS)}. "
+                f"Received: alignment={alignment!r}"
+            )
         if renormalize not in RENORMALIZE:
             raise ValueError(
                 f"LocalAttention: renormalize must be one of {', '.join(RENORMALIZE)}. "
-                f"Received: renormalize={renormalize!r}")
+                f"Received: renormalize={renormalize!r}"
+            )
         if alignment == "monotonic":
-            reject_unused('alignment="predictive"', sigma=(sigma, None),
-                          renormalize=(renormalize, "none"))
+            reject_unused(
+                'alignment="predictive"', sigma=(sigma, None), renormalize=(renormalize, "none")
+            )
         elif sigma is not None:
             require_positive(sigma=sigma)
         elif window == 0:
-            raise ValueError("LocalAttention: sigma must be a positive number if window is 0. "
-                             "Received: sigma=None, window=0")
+            raise ValueError(
+                "LocalAttention: sigma must be a positive number if window is 0. "
+                "Received: sigma=None, window=0"
+            )
         require_rates(dropout=dropout)
         score_seed, *self._kernel_seeds, self._dropout_seed = split_seed(seed, 4)
         self.score = make_score(score, units, score_seed, self.dtype_policy)
@@ -129,23 +143,37 @@ class LocalAttention(CheckedLayer):
             depth = query_shape[-1]
             kernel_seed, vector_seed = self._kernel_seeds
             self.position_kernel = self.add_weight(
-                name="position_kernel", shape=(depth, depth),
+                name="position_kernel",
+                shape=(depth, depth),
                 autocast=False,  # positions are computed in float32
-                initializer=seeded_initializer(self.kernel_initializer, kernel_seed))
+                initializer=seeded_initializer(self.kernel_initializer, kernel_seed),
+            )
             self.position_vector = self.add_weight(
-                name="position_vector", shape=(depth, 1), autocast=False,
-                initializer=seeded_initializer(self.kernel_initializer, vector_seed))
+                name="position_vector",
+                shape=(depth, 1),
+                autocast=False,
+                initializer=seeded_initializer(self.kernel_initializer, vector_seed),
+            )
         self.seed_generator = dropout_generator(self.dropout, self._dropout_seed, "dropout")
         self.built = True
 
-    def call(self, query: Tensor, value: Tensor, key: Tensor | None = None,
-             query_mask: Tensor | None = None, value_mask: Tensor | None = None,
-             attention_mask: Tensor | None = None, use_causal_mask: bool = False,
-             return_attention_scores: bool = False, query_positions: Tensor | None = None,
-             training: bool | None = None) -> Tensor | tuple[Tensor, ...]:
+    def call(
+        self,
+        query: Tensor,
+        value: Tensor,
+        key: Tensor | None = None,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        use_causal_mask: bool = False,
+        return_attention_scores: bool = False,
+        query_positions: Tensor | None = None,
+        training: bool | None = None,
+    ) -> Tensor | tuple[Tensor, ...]:
         key = value if key is None else key
-        mask = joint_mask(query, key, query_mask, value_mask, attention_mask,
-                          "end" if use_causal_mask else None)
+        mask = joint_mask(
+            query, key, query_mask, value_mask, attention_mask, "end" if use_causal_mask else None
+        )
         places, last = _unmasked_positions(key, value_mask)
         if self.alignment == "predictive":
             centers = self._predict_positions(query, last)
@@ -164,8 +192,9 @@ class LocalAttention(CheckedLayer):
             weights = masked_softmax(logits, mask)
         else:
             weights = self._gaussian(logits, mask, places - centers)
-        output = weighted_average(weights, value, self.dropout if training else 0.0,
-                                  self.seed_generator)
+        output = weighted_average(
+            weights, value, self.dropout if training else 0.0, self.seed_generator
+        )
         return (output, ops.cast(weights, query.dtype)) if return_attention_scores else output
 
     def positions(self, query: Tensor, value: Tensor, value_mask: Tensor | None = None) -> Tensor:
@@ -173,8 +202,9 @@ class LocalAttention(CheckedLayer):
         return self._predict_positions(query, _unmasked_positions(value, value_mask)[1])[..., 0]
 
     def _predict_positions(self, query, last):
-        query, kernel, vector = (ops.cast(x, "float32") for x in (
-            query, self.position_kernel, self.position_vector))
+        query, kernel, vector = (
+            ops.cast(x, "float32") for x in (query, self.position_kernel, self.position_vector)
+        )
         share = ops.sigmoid(linear(ops.tanh(linear(query, kernel)), vector))
         return ops.minimum((last + 1.0) * share, last)
 
@@ -187,19 +217,26 @@ class LocalAttention(CheckedLayer):
             return masked_softmax(logits * ops.exp(exponent), mask)
         return masked_softmax(logits, mask) * ops.exp(exponent)
 
-    def compute_output_shape(self, query_shape: Shape, value_shape: Shape,
-                             key_shape: Shape | None = None) -> Shape:
+    def compute_output_shape(
+        self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None
+    ) -> Shape:
         return (*query_shape[:-1], value_shape[-1])
 
     compute_output_spec = traced_output_spec
 
     def get_config(self) -> dict[str, Any]:
         return {
-            **super().get_config(), "window": self.window, "alignment": self.alignment,
-            "score": self._score_name or layer_config(self.score, self), "units": self.units,
-            "sigma": self.sigma, "renormalize": self.renormalize, "dropout": self.dropout,
+            **super().get_config(),
+            "window": self.window,
+            "alignment": self.alignment,
+            "score": self._score_name or layer_config(self.score, self),
+            "units": self.units,
+            "sigma": self.sigma,
+            "renormalize": self.renormalize,
+            "dropout": self.dropout,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "seed": self.seed}
+            "seed": self.seed,
+        }
 
 
 def _unmasked_positions(x, mask):

@@ -67,28 +67,43 @@ class LuongAttention(CheckedLayer):
     AXES = SEQUENCES
     SAME_BATCH = ("query",)
 
-    def __init__(self, units: int, score: str | LayerLike = "bilinear",
-                 attention_units: int | None = None, attention: LayerLike | None = None,
-                 activation: Activation | None = "tanh", dropout: float = 0.0,
-                 kernel_initializer: Initializer = "glorot_uniform", seed: int | None = None,
-                 **kwargs: Any) -> None:
+    def __init__(
+        self,
+        units: int,
+        score: str | LayerLike = "bilinear",
+        attention_units: int | None = None,
+        attention: LayerLike | None = None,
+        activation: Activation | None = "tanh",
+        dropout: float = 0.0,
+        kernel_initializer: Initializer = "glorot_uniform",
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         require_sizes(units=units)
         require_sizes(optional=True, attention_units=attention_units)
         if attention is not None:
             if not isinstance(attention, (dict, keras.layers.Layer)):
-                raise ValueError("LuongAttention: attention must be a layer or None. Pass the "
-                                 f"name of a score as score. Received: attention={attention!r}")
+                raise ValueError(
+                    "LuongAttention: attention must be a layer or None. Pass the "
+                    f"name of a score as score. Received: attention={attention!r}"
+                )
             if score != "bilinear" or attention_units is not None or dropout:
                 raise ValueError(
                     "LuongAttention: score, attention_units and dropout have no effect with "
                     "attention. Set them in that layer. Received: attention, "
-                    f"score={score!r}, attention_units={attention_units}, dropout={dropout}")
+                    f"score={score!r}, attention_units={attention_units}, dropout={dropout}"
+                )
         attention_seed, self._kernel_seed = split_seed(seed, 2)
         self._makes_attention = attention is None
         self.attention = as_layer(attention) or Attention(
-            score, attention_units, dropout, seed=attention_seed, dtype=self.dtype_policy,
-            name="attention")
+            score,
+            attention_units,
+            dropout,
+            seed=attention_seed,
+            dtype=self.dtype_policy,
+            name="attention",
+        )
         self.units = units
         self._score_name = score if isinstance(score, str) else None
         self.attention_units = attention_units
@@ -102,28 +117,50 @@ class LuongAttention(CheckedLayer):
         if not self.attention.built:
             self.attention.build(query_shape, value_shape, key_shape)
         self.kernel = self.add_weight(
-            name="kernel", shape=(value_shape[-1] + query_shape[-1], self.units),
-            initializer=seeded_initializer(self.kernel_initializer, self._kernel_seed))
+            name="kernel",
+            shape=(value_shape[-1] + query_shape[-1], self.units),
+            initializer=seeded_initializer(self.kernel_initializer, self._kernel_seed),
+        )
         self.built = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return super().__call__(*args, **ignore_implicit_value_mask(args, kwargs))
 
-    def call(self, query: Tensor, value: Tensor, key: Tensor | None = None,
-             query_mask: Tensor | None = None, value_mask: Tensor | None = None,
-             attention_mask: Tensor | None = None, use_causal_mask: bool = False,
-             return_attention_scores: bool = False, cache: tuple[Tensor, Tensor] | None = None,
-             cache_index: Tensor | int | None = None, query_positions: Tensor | None = None,
-             return_draws: bool | None = None, training: bool | None = None
-             ) -> Tensor | tuple[Tensor, ...]:
+    def call(
+        self,
+        query: Tensor,
+        value: Tensor,
+        key: Tensor | None = None,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        use_causal_mask: bool = False,
+        return_attention_scores: bool = False,
+        cache: tuple[Tensor, Tensor] | None = None,
+        cache_index: Tensor | int | None = None,
+        query_positions: Tensor | None = None,
+        return_draws: bool | None = None,
+        training: bool | None = None,
+    ) -> Tensor | tuple[Tensor, ...]:
         # Not every attention layer accepts these.
-        given = {"cache": cache, "cache_index": cache_index, "query_positions": query_positions,
-                 "return_draws": return_draws}
+        given = {
+            "cache": cache,
+            "cache_index": cache_index,
+            "query_positions": query_positions,
+            "return_draws": return_draws,
+        }
         found = self.attention(
-            query, value, key, query_mask=query_mask, value_mask=value_mask,
-            attention_mask=attention_mask, use_causal_mask=use_causal_mask,
-            return_attention_scores=return_attention_scores, training=training,
-            **{name: x for name, x in given.items() if x is not None})
+            query,
+            value,
+            key,
+            query_mask=query_mask,
+            value_mask=value_mask,
+            attention_mask=attention_mask,
+            use_causal_mask=use_causal_mask,
+            return_attention_scores=return_attention_scores,
+            training=training,
+            **{name: x for name, x in given.items() if x is not None},
+        )
         context, *others = found if isinstance(found, tuple) else (found,)
         output = self.join(context, query)
         return (output, *others) if others else output
@@ -133,8 +170,9 @@ class LuongAttention(CheckedLayer):
         joined = ops.concatenate([context, ops.cast(query, context.dtype)], axis=-1)
         return self.activation(linear(joined, ops.cast(self.kernel, joined.dtype)))
 
-    def compute_output_shape(self, query_shape: Shape, value_shape: Shape,
-                             key_shape: Shape | None = None) -> Shape:
+    def compute_output_shape(
+        self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None
+    ) -> Shape:
         return (*query_shape[:-1], self.units)
 
     compute_output_spec = traced_output_spec
@@ -142,10 +180,13 @@ class LuongAttention(CheckedLayer):
     def get_config(self) -> dict[str, Any]:
         own = self._makes_attention
         return {
-            **super().get_config(), "units": self.units,
+            **super().get_config(),
+            "units": self.units,
             "score": self.attention.get_config()["score"] if own else self._score_name,
             "attention_units": self.attention_units,
             "attention": None if own else layer_config(self.attention, self),
-            "activation": keras.activations.serialize(self.activation), "dropout": self.dropout,
+            "activation": keras.activations.serialize(self.activation),
+            "dropout": self.dropout,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "seed": self.seed}
+            "seed": self.seed,
+        }

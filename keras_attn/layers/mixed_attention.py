@@ -1,6 +1,5 @@
 """Multi-head self-attention that mixes global and local attention."""
 
-
 from typing import Any
 
 import keras
@@ -79,69 +78,106 @@ class MixedAttention(CheckedLayer):
 
     AXES = {"query": "BTD"}
 
-    def __init__(self, num_heads: int, key_dim: int, window: int, mix: str = "gate",
-                 gate: str = "query", global_heads: int | None = None, dropout: float = 0.0,
-                 use_bias: bool = True, kernel_initializer: Initializer = "glorot_uniform",
-                 bias_initializer: Initializer = "zeros", seed: int | None = None, **kwargs: Any
-                 ) -> None:
+    def __init__(
+        self,
+        num_heads: int,
+        key_dim: int,
+        window: int,
+        mix: str = "gate",
+        gate: str = "query",
+        global_heads: int | None = None,
+        dropout: float = 0.0,
+        use_bias: bool = True,
+        kernel_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         require_sizes(low=0, window=window)
         require_sizes(optional=True, low=0, global_heads=global_heads)
         if mix not in MIXES:
-            raise ValueError(f"MixedAttention: mix must be one of {', '.join(MIXES)}. "
-                             f"Received: mix={mix!r}")
+            raise ValueError(
+                f"MixedAttention: mix must be one of {', '.join(MIXES)}. Received: mix={mix!r}"
+            )
         if gate not in GATES:
-            raise ValueError(f"MixedAttention: gate must be one of {', '.join(GATES)}. "
-                             f"Received: gate={gate!r}")
+            raise ValueError(
+                f"MixedAttention: gate must be one of {', '.join(GATES)}. Received: gate={gate!r}"
+            )
         require_rates(dropout=dropout)
-        self.heads = Heads(num_heads, key_dim, use_bias=use_bias,
-                           kernel_initializer=kernel_initializer,
-                           bias_initializer=bias_initializer, seed=seed)
+        self.heads = Heads(
+            num_heads,
+            key_dim,
+            use_bias=use_bias,
+            kernel_initializer=kernel_initializer,
+            bias_initializer=bias_initializer,
+            seed=seed,
+        )
         half = num_heads // 2
         if mix != "gate":
             reject_unused('mix="gate"', gate=(gate, "query"))
         if mix != "heads" and global_heads != half:  # saved configs contain it
             reject_unused('mix="heads"', global_heads=(global_heads, None))
         if mix == "heads" and num_heads == 1 and global_heads is None:
-            raise ValueError('MixedAttention: mix="heads" requires at least two heads, or '
-                             f"global_heads. Received: num_heads={num_heads}, global_heads=None")
+            raise ValueError(
+                'MixedAttention: mix="heads" requires at least two heads, or '
+                f"global_heads. Received: num_heads={num_heads}, global_heads=None"
+            )
         self.global_heads = half if global_heads is None else global_heads
         if self.global_heads > num_heads:
-            raise ValueError(f"MixedAttention: global_heads must be in [0, {num_heads}]. "
-                             f"Received: global_heads={global_heads}")
+            raise ValueError(
+                f"MixedAttention: global_heads must be in [0, {num_heads}]. "
+                f"Received: global_heads={global_heads}"
+            )
         self.window = window
         self.mix = mix
         self.gate = gate
         self.dropout = dropout
         self.supports_masking = True
 
-    def build(self, query_shape: Shape, value_shape: Shape | None = None,
-              key_shape: Shape | None = None) -> None:
+    def build(
+        self, query_shape: Shape, value_shape: Shape | None = None, key_shape: Shape | None = None
+    ) -> None:
         self.heads.build(self, query_shape)
         if self.mix == "gate":
-            shapes = {"query": (query_shape[-1], self.heads.num_heads),
-                      "head": (self.heads.num_heads,), "scalar": (1,)}
+            shapes = {
+                "query": (query_shape[-1], self.heads.num_heads),
+                "head": (self.heads.num_heads,),
+                "scalar": (1,),
+            }
             self.gate_kernel = None
             if self.gate == "query":
                 self.gate_kernel = self.add_weight(
-                    name="gate_kernel", shape=shapes["query"], initializer="zeros")
+                    name="gate_kernel", shape=shapes["query"], initializer="zeros"
+                )
             self.gate_bias = self.add_weight(
-                name="gate_bias", shape=shapes[self.gate][-1:], initializer="zeros")
+                name="gate_bias", shape=shapes[self.gate][-1:], initializer="zeros"
+            )
         self.seed_generator = dropout_generator(
-            self.dropout, split_seed(self.heads.seed, 5)[-1], "dropout")
+            self.dropout, split_seed(self.heads.seed, 5)[-1], "dropout"
+        )
         self.built = True
 
-    def __call__(self, query: Tensor, value: Tensor | None = None, key: Tensor | None = None,
-                 **kwargs: Any) -> Any:
+    def __call__(
+        self, query: Tensor, value: Tensor | None = None, key: Tensor | None = None, **kwargs: Any
+    ) -> Any:
         # Keras would convert them to different tensor objects.
         value, key = (None if x is query else x for x in (value, key))
         return super().__call__(query, value, key, **kwargs)
 
-    def call(self, query: Tensor, value: Tensor | None = None, key: Tensor | None = None,
-             query_mask: Tensor | None = None, value_mask: Tensor | None = None,
-             attention_mask: Tensor | None = None, use_causal_mask: bool = False,
-             return_attention_scores: bool = False, training: bool | None = None,
-             mask: Tensor | None = None) -> Tensor | tuple[Tensor, ...]:
+    def call(
+        self,
+        query: Tensor,
+        value: Tensor | None = None,
+        key: Tensor | None = None,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        use_causal_mask: bool = False,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        mask: Tensor | None = None,
+    ) -> Tensor | tuple[Tensor, ...]:
         query_mask = self_attention_mask(self, query, value, key, query_mask, mask)
         length = ops.shape(query)[1]
         projected = self.heads.project(query=query, key=query, value=query)
@@ -152,8 +188,9 @@ class MixedAttention(CheckedLayer):
         # (B, H, T, K) x (B, H, T, K) -> (B, H, T, T)
         logits = ops.matmul(*upcast_float16(projected["query"] * scale, ops.swapaxes(key, -1, -2)))
         weights = self._mixed(query, logits, mask, near)
-        output = self.heads.output(weighted_average(
-            weights, value, self.dropout if training else 0.0, self.seed_generator))
+        output = self.heads.output(
+            weighted_average(weights, value, self.dropout if training else 0.0, self.seed_generator)
+        )
         return (output, ops.cast(weights, query.dtype)) if return_attention_scores else output
 
     def _mask(self, length, query_mask, value_mask, attention_mask, causal):
@@ -180,13 +217,21 @@ class MixedAttention(CheckedLayer):
         gate = ops.sigmoid(gate)
         return gate * everywhere + (1.0 - gate) * masked_softmax(logits, combine_masks(mask, near))
 
-    def compute_output_shape(self, query_shape: Shape, value_shape: Shape | None = None,
-                             key_shape: Shape | None = None) -> Shape:
+    def compute_output_shape(
+        self, query_shape: Shape, value_shape: Shape | None = None, key_shape: Shape | None = None
+    ) -> Shape:
         return query_shape
 
     compute_output_spec = traced_output_spec
 
     def get_config(self) -> dict[str, Any]:
         config = self.heads.self_attention_config()
-        return {**super().get_config(), **config, "window": self.window, "mix": self.mix,
-                "gate": self.gate, "global_heads": self.global_heads, "dropout": self.dropout}
+        return {
+            **super().get_config(),
+            **config,
+            "window": self.window,
+            "mix": self.mix,
+            "gate": self.gate,
+            "global_heads": self.global_heads,
+            "dropout": self.dropout,
+        }

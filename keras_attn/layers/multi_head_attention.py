@@ -146,16 +146,27 @@ class MultiHeadAttention(CheckedLayer):
         super().__init__(**kwargs)
         require_rates(dropout=dropout)
         if causal_align not in ("end", "start"):
-            raise ValueError("MultiHeadAttention: causal_align must be 'end' or 'start'. "
-                             f"Received: causal_align={causal_align!r}")
-        self.heads = Heads(num_heads, key_dim, value_dim, output_dim, use_bias, fused,
-                           kernel_initializer, bias_initializer, initial_shifts, seed,
-                           output_initializer=output_initializer,
-                           regularizers=(kernel_regularizer, bias_regularizer),
-                           constraints=(kernel_constraint, bias_constraint))
+            raise ValueError(
+                "MultiHeadAttention: causal_align must be 'end' or 'start'. "
+                f"Received: causal_align={causal_align!r}"
+            )
+        self.heads = Heads(
+            num_heads,
+            key_dim,
+            value_dim,
+            output_dim,
+            use_bias,
+            fused,
+            kernel_initializer,
+            bias_initializer,
+            initial_shifts,
+            seed,
+            output_initializer=output_initializer,
+            regularizers=(kernel_regularizer, bias_regularizer),
+            constraints=(kernel_constraint, bias_constraint),
+        )
         if attention_axes is not None:
-            require_each(require_integers, "an integer or integers",
-                         attention_axes=attention_axes)
+            require_each(require_integers, "an integer or integers", attention_axes=attention_axes)
             if not isinstance(attention_axes, (list, tuple)):
                 attention_axes = (attention_axes,)
         self.attention_axes = None if attention_axes is None else tuple(attention_axes)
@@ -173,13 +184,15 @@ class MultiHeadAttention(CheckedLayer):
         axes = self._axes(query_shape, value_shape, key_shape)
         if axes is not None:
             query_shape, value_shape, key_shape = map(
-                axes.fold_shape, (query_shape, value_shape, key_shape))
+                axes.fold_shape, (query_shape, value_shape, key_shape)
+            )
         self.heads.build(self, query_shape, value_shape, key_shape)
         self.output_kernel, self.output_bias = self.heads.output_kernel, self.heads.output_bias
         if self.position is not None and not self.position.built:
             self.position.build((None, self.num_heads, None, self.key_dim))
         self.seed_generator = dropout_generator(
-            self.dropout, split_seed(self.seed, 5)[-1], "dropout")
+            self.dropout, split_seed(self.seed, 5)[-1], "dropout"
+        )
         self.built = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -201,22 +214,41 @@ class MultiHeadAttention(CheckedLayer):
         training: bool | None = None,
     ) -> Tensor | tuple[Tensor, ...]:
         axes = self._axes(*(None if x is None else x.shape for x in (query, value, key)))
-        options = {"use_causal_mask": use_causal_mask, "training": training,
-                   "return_attention_scores": return_attention_scores}
+        options = {
+            "use_causal_mask": use_causal_mask,
+            "training": training,
+            "return_attention_scores": return_attention_scores,
+        }
         if axes is None:
-            return self._attend(query, value, key, query_mask, value_mask, attention_mask,
-                                cache=cache, cache_index=cache_index, memory=memory, **options)
+            return self._attend(
+                query,
+                value,
+                key,
+                query_mask,
+                value_mask,
+                attention_mask,
+                cache=cache,
+                cache_index=cache_index,
+                memory=memory,
+                **options,
+            )
         if cache is not None or memory is not None:
-            raise ValueError("MultiHeadAttention: cache and memory require inputs (B, T, D) "
-                             "without other attention_axes. Received: query of shape "
-                             f"{tuple(query.shape)}, "
-                             f"attention_axes={self.attention_axes}")
+            raise ValueError(
+                "MultiHeadAttention: cache and memory require inputs (B, T, D) "
+                "without other attention_axes. Received: query of shape "
+                f"{tuple(query.shape)}, "
+                f"attention_axes={self.attention_axes}"
+            )
         rows = axes.fold(query)
         result = self._attend(
-            rows, rows if value is query else axes.fold(value),
-            rows if key is query else axes.fold(key), axes.fold(query_mask),
-            axes.fold(value_mask), axes.fold_attention_mask(attention_mask, query, value),
-            **options)
+            rows,
+            rows if value is query else axes.fold(value),
+            rows if key is query else axes.fold(key),
+            axes.fold(query_mask),
+            axes.fold(value_mask),
+            axes.fold_attention_mask(attention_mask, query, value),
+            **options,
+        )
         if not return_attention_scores:
             return axes.unfold(result, query)
         return axes.unfold(result[0], query), axes.unfold_weights(result[1], query, value)
@@ -233,13 +265,27 @@ class MultiHeadAttention(CheckedLayer):
         axes.require_equal_rows(**dict(zip(("query", "value", "key"), shapes, strict=True)))
         return axes
 
-    def _attend(self, query, value, key, query_mask, value_mask, attention_mask, use_causal_mask,
-                return_attention_scores, training, cache=None, cache_index=None, memory=None):
+    def _attend(
+        self,
+        query,
+        value,
+        key,
+        query_mask,
+        value_mask,
+        attention_mask,
+        use_causal_mask,
+        return_attention_scores,
+        training,
+        cache=None,
+        cache_index=None,
+        memory=None,
+    ):
         if memory is None:
             check_cache(cache, cache_index)
         elif cache is not None:
-            raise ValueError("MultiHeadAttention: memory and cache cannot be combined. "
-                             "Received: both")
+            raise ValueError(
+                "MultiHeadAttention: memory and cache cannot be combined. Received: both"
+            )
         key = value if key is None else key
         causal = self.causal_align if use_causal_mask else None
         dropout = self.dropout if training else 0.0
@@ -251,8 +297,9 @@ class MultiHeadAttention(CheckedLayer):
         plain = all(x is None for x in (self.position, causal, cache, query_mask, memory))
         if plain and not return_attention_scores and query is key and query is value:
             shape = self.heads.packed_shape(query)
-            if shape and supports_short_kernel(shape, self.compute_dtype, mask, dropout,
-                                               self.seed_generator):
+            if shape and supports_short_kernel(
+                shape, self.compute_dtype, mask, dropout, self.seed_generator
+            ):
                 packed = ops.reshape(linear(query, self.heads.kernels[0]), shape)
                 bias = self.heads.biases[0]
                 bias = None if bias is None else ops.reshape(bias, shape[2:])
@@ -302,17 +349,20 @@ class MultiHeadAttention(CheckedLayer):
         raise NotImplementedError(
             "MultiHeadAttention does not support LoRA: its projections are weights of one layer. "
             "Use keras.layers.MultiHeadAttention, whose projections are layers with enable_lora. "
-            f"Received: rank={rank}")
+            f"Received: rank={rank}"
+        )
 
     def quantize(self, mode: str | None = None, *args: Any, **kwargs: Any) -> None:
         """Not supported: see the class docstring."""
         raise NotImplementedError(
             "MultiHeadAttention does not support quantization: its projections stay in the dtype "
             "policy of the layer. Use keras.layers.MultiHeadAttention, whose projections are "
-            f"layers with quantize. Received: mode={mode!r}")
+            f"layers with quantize. Received: mode={mode!r}"
+        )
 
-    def make_cache(self, batch_size: int, length: int, dtype: str | None = None
-                   ) -> tuple[Tensor, Tensor]:
+    def make_cache(
+        self, batch_size: int, length: int, dtype: str | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Creates an empty cache for decoding up to `length` positions.
 
         Returns:
@@ -336,8 +386,7 @@ class MultiHeadAttention(CheckedLayer):
         return tuple(ops.cast(heads[name], self.compute_dtype) for name in ("key", "value"))
 
     def _rotate(self, heads, start=None):
-        """Applies a `RotaryEmbedding`, if any, to queries or keys whose first position is `start`.
-        """
+        """Applies a `RotaryEmbedding`, if any, to queries or keys from position `start` on."""
         if not isinstance(self.position, RotaryEmbedding):
             return heads
         places = ops.arange(ops.shape(heads)[2], dtype="int32")
@@ -350,8 +399,9 @@ class MultiHeadAttention(CheckedLayer):
             return None
         return self.position(query, key, offset=start)
 
-    def compute_output_shape(self, query_shape: Shape, value_shape: Shape,
-                             key_shape: Shape | None = None) -> Shape:
+    def compute_output_shape(
+        self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None
+    ) -> Shape:
         return (*query_shape[:-1], self.output_dim or query_shape[-1])
 
     compute_output_spec = traced_output_spec
@@ -372,12 +422,15 @@ class MultiHeadAttention(CheckedLayer):
 
 def _check_position(position, num_heads):
     if position is not None and not isinstance(position, keras.layers.Layer):
-        raise ValueError("MultiHeadAttention: position must be a layer or None. "
-                         f"Received: position={position!r}")
+        raise ValueError(
+            f"MultiHeadAttention: position must be a layer or None. Received: position={position!r}"
+        )
     heads = getattr(position, "num_heads", num_heads)
     if heads != num_heads:
-        raise ValueError("MultiHeadAttention: position must have the same num_heads. "
-                         f"Received: num_heads={num_heads}, position.num_heads={heads}")
+        raise ValueError(
+            "MultiHeadAttention: position must have the same num_heads. "
+            f"Received: num_heads={num_heads}, position.num_heads={heads}"
+        )
     return position
 
 

@@ -28,7 +28,10 @@ def run_rnn(rnn, x, mask=None, initial_state=None, **arguments):
         mask = pad_empty_axis(ops.ones(ops.shape(x)[:2], "bool") if mask is None else mask)
     outputs, *states = with_nonempty_batch(
         lambda x, mask, first: rnn(x, mask=mask, initial_state=first, **arguments),
-        padded, mask, initial_state)
+        padded,
+        mask,
+        initial_state,
+    )
     return [outputs if padded is x else outputs[:, :length], *states]
 
 
@@ -55,7 +58,8 @@ def with_nonempty_batch(function, *arguments):
         return function(*arguments)
     arguments = keras.tree.map_structure(
         lambda x: None if x is None else ops.pad(x, [(0, 1), *[(0, 0)] * (len(x.shape) - 1)]),
-        arguments)
+        arguments,
+    )
     return keras.tree.map_structure(lambda x: x[:0], function(*arguments))
 
 
@@ -66,8 +70,11 @@ def add_embedding(layer, name, words, depth, seed):
     embeddings that differ from the start are learned faster than Keras's default of ± 0.05.
     """
     return layer.add_weight(
-        name=name, shape=(words, depth), autocast=False,
-        initializer=seeded_initializer(keras.initializers.RandomNormal(stddev=1.0), seed))
+        name=name,
+        shape=(words, depth),
+        autocast=False,
+        initializer=seeded_initializer(keras.initializers.RandomNormal(stddev=1.0), seed),
+    )
 
 
 def recurrent(kind, units, seed, **kwargs):
@@ -84,18 +91,25 @@ def recurrent(kind, units, seed, **kwargs):
     kernel_seed, recurrent_seed = split_seed(seed, 2)
     # cuDNN fails on rows without steps and on left padding, and XLA does not compile it.
     return kind(
-        units, kernel_initializer=seeded_initializer("glorot_uniform", kernel_seed),
+        units,
+        kernel_initializer=seeded_initializer("glorot_uniform", kernel_seed),
         recurrent_initializer=seeded_initializer("orthogonal", recurrent_seed),
-        return_sequences=True, return_state=True, zero_output_for_mask=True, use_cudnn=False,
-        **kwargs)
+        return_sequences=True,
+        return_state=True,
+        zero_output_for_mask=True,
+        use_cudnn=False,
+        **kwargs,
+    )
 
 
 def bidirectional(kind, units, seed, dtype, name, **kwargs):
-    """`recurrent` in both directions, with concatenated outputs `2 units` and a seed per direction.
-    """
+    """`recurrent` in both directions, with outputs of size `2 units` and a seed per direction."""
     forward_seed, backward_seed = split_seed(seed, 2)
     return keras.layers.Bidirectional(
         recurrent(kind, units, forward_seed, dtype=dtype, name="forward", **kwargs),
-        backward_layer=recurrent(kind, units, backward_seed, dtype=dtype, name="backward",
-                                 go_backwards=True, **kwargs),
-        dtype=dtype, name=name)
+        backward_layer=recurrent(
+            kind, units, backward_seed, dtype=dtype, name="backward", go_backwards=True, **kwargs
+        ),
+        dtype=dtype,
+        name=name,
+    )

@@ -59,11 +59,21 @@ class PointerAttention(CheckedLayer):
 
     AXES = SEQUENCES
 
-    def __init__(self, units: int | None = None, kernel_initializer: Initializer = "glorot_uniform",
-                 seed: int | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        units: int | None = None,
+        kernel_initializer: Initializer = "glorot_uniform",
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
-        self.score = AdditiveScore(units, kernel_initializer=kernel_initializer, seed=seed,
-                                   dtype=self.dtype_policy, name="score")
+        self.score = AdditiveScore(
+            units,
+            kernel_initializer=kernel_initializer,
+            seed=seed,
+            dtype=self.dtype_policy,
+            name="score",
+        )
         self.supports_masking = True
 
     def build(self, query_shape: Shape, value_shape: Shape) -> None:
@@ -71,9 +81,15 @@ class PointerAttention(CheckedLayer):
         self.score.build(query_shape, value_shape)
         self.built = True
 
-    def call(self, query: Tensor, value: Tensor, query_mask: Tensor | None = None,
-             value_mask: Tensor | None = None, attention_mask: Tensor | None = None,
-             return_attention_scores: bool = False) -> Tensor | tuple[Tensor, ...]:
+    def call(
+        self,
+        query: Tensor,
+        value: Tensor,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+    ) -> Tensor | tuple[Tensor, ...]:
         mask = joint_mask(query, value, query_mask, value_mask, attention_mask)
         logits = ops.cast(self.score(query, value), "float32")
         if mask is not None:
@@ -87,5 +103,7 @@ class PointerAttention(CheckedLayer):
 
     def get_config(self) -> dict[str, Any]:
         score = self.score.get_config()
-        return {**super().get_config(),
-                **{name: score[name] for name in ("units", "kernel_initializer", "seed")}}
+        return {
+            **super().get_config(),
+            **{name: score[name] for name in ("units", "kernel_initializer", "seed")},
+        }

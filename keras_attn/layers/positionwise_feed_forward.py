@@ -84,12 +84,20 @@ class PositionwiseFeedForward(CheckedLayer):
         seeds = split_seed(self.seed, 3)
         bias_seeds = split_seed(self.seed, 2, stream=1)
         self.intermediate = self._dense(
-            "intermediate", self.intermediate_dim, self.kernel_initializer, seeds[0],
-            bias_seeds[0], activation=self.activation,
+            "intermediate",
+            self.intermediate_dim,
+            self.kernel_initializer,
+            seeds[0],
+            bias_seeds[0],
+            activation=self.activation,
         )
         self.output_dense = self._dense(
-            "output", self.output_dim or input_shape[-1],
-            self.output_initializer or self.kernel_initializer, seeds[1], bias_seeds[1])
+            "output",
+            self.output_dim or input_shape[-1],
+            self.output_initializer or self.kernel_initializer,
+            seeds[1],
+            bias_seeds[1],
+        )
         self.seed_generator = dropout_generator(self.dropout, seeds[2], "dropout")
         self.intermediate.build(input_shape)
         self.output_dense.build((*input_shape[:-1], self.intermediate_dim))

@@ -81,70 +81,108 @@ class RelativeAttention(CheckedLayer):
 
     AXES = {"query": "BTD", "memory": "BMD"}
 
-    def __init__(self, num_heads: int, key_dim: int, style: str = "xl", max_distance: int = 16,
-                 dropout: float = 0.0, use_bias: bool = True,
-                 kernel_initializer: Initializer = "glorot_uniform",
-                 bias_initializer: Initializer = "zeros", seed: int | None = None, **kwargs: Any
-                 ) -> None:
+    def __init__(
+        self,
+        num_heads: int,
+        key_dim: int,
+        style: str = "xl",
+        max_distance: int = 16,
+        dropout: float = 0.0,
+        use_bias: bool = True,
+        kernel_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         if style not in STYLES:
-            raise ValueError(f"RelativeAttention: style must be one of {', '.join(STYLES)}. "
-                             f"Received: style={style!r}")
+            raise ValueError(
+                f"RelativeAttention: style must be one of {', '.join(STYLES)}. "
+                f"Received: style={style!r}"
+            )
         require_sizes(max_distance=max_distance)
         if style != "shaw":
             reject_unused('style="shaw"', max_distance=(max_distance, 16))
         require_rates(dropout=dropout)
-        self.heads = Heads(num_heads, key_dim, use_bias=use_bias,
-                           kernel_initializer=kernel_initializer,
-                           bias_initializer=bias_initializer, seed=seed)
+        self.heads = Heads(
+            num_heads,
+            key_dim,
+            use_bias=use_bias,
+            kernel_initializer=kernel_initializer,
+            bias_initializer=bias_initializer,
+            seed=seed,
+        )
         self.style = style
         self.max_distance = max_distance
         self.dropout = dropout
         self.supports_masking = True
 
-    def build(self, query_shape: Shape, value_shape: Shape | None = None,
-              key_shape: Shape | None = None) -> None:
+    def build(
+        self, query_shape: Shape, value_shape: Shape | None = None, key_shape: Shape | None = None
+    ) -> None:
         self.heads.build(self, query_shape)
         heads, depth, width = self.heads.num_heads, self.heads.key_dim, query_shape[-1]
         seeds = split_seed(self.heads.seed, 2, stream=1)
         if self.style == "xl":
             shapes = {"position_kernel": (width, heads * depth)}
             self.content_bias, self.position_bias = (
-                self.add_weight(name=name, shape=(heads, depth), initializer=seeded_initializer(
-                    self.heads.bias_initializer, seed))
-                for name, seed in zip(("content_bias", "position_bias"),
-                                      split_seed(self.heads.seed, 2, stream=3), strict=True))
+                self.add_weight(
+                    name=name,
+                    shape=(heads, depth),
+                    initializer=seeded_initializer(self.heads.bias_initializer, seed),
+                )
+                for name, seed in zip(
+                    ("content_bias", "position_bias"),
+                    split_seed(self.heads.seed, 2, stream=3),
+                    strict=True,
+                )
+            )
         else:
             rows = 2 * self.max_distance + 1
             shapes = {"key_table": (rows, depth), "value_table": (rows, depth)}
         self.tables = [
-            self.add_weight(name=name, shape=shape, initializer=seeded_initializer(
-                self.heads.kernel_initializer, seed))
-            for (name, shape), seed in zip(shapes.items(), seeds, strict=False)]
+            self.add_weight(
+                name=name,
+                shape=shape,
+                initializer=seeded_initializer(self.heads.kernel_initializer, seed),
+            )
+            for (name, shape), seed in zip(shapes.items(), seeds, strict=False)
+        ]
         self.seed_generator = dropout_generator(
-            self.dropout, split_seed(self.heads.seed, 5)[-1], "dropout")
+            self.dropout, split_seed(self.heads.seed, 5)[-1], "dropout"
+        )
         self.built = True
 
-    def __call__(self, query: Tensor, value: Tensor | None = None, key: Tensor | None = None,
-                 **kwargs: Any) -> Any:
+    def __call__(
+        self, query: Tensor, value: Tensor | None = None, key: Tensor | None = None, **kwargs: Any
+    ) -> Any:
         # Keras would convert them to different tensor objects.
         value, key = (None if x is query else x for x in (value, key))
         return super().__call__(query, value, key, **kwargs)
 
-    def call(self, query: Tensor, value: Tensor | None = None, key: Tensor | None = None,
-             query_mask: Tensor | None = None, value_mask: Tensor | None = None,
-             attention_mask: Tensor | None = None, use_causal_mask: bool = False,
-             memory: Tensor | None = None, return_attention_scores: bool = False,
-             training: bool | None = None, mask: Tensor | None = None
-             ) -> Tensor | tuple[Tensor, ...]:
+    def call(
+        self,
+        query: Tensor,
+        value: Tensor | None = None,
+        key: Tensor | None = None,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        use_causal_mask: bool = False,
+        memory: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        mask: Tensor | None = None,
+    ) -> Tensor | tuple[Tensor, ...]:
         query_mask = self_attention_mask(self, query, value, key, query_mask, mask)
         heads = self.heads.project_with_memory(query, memory)
         length, keys = ops.shape(query)[1], ops.shape(heads["key"])[2]
         if isinstance(length, int) and not length:  # there are no pairs
             weights = ops.swapaxes(ops.zeros_like(heads["key"][..., :0]), -1, -2)
             return (query, weights) if return_attention_scores else query
-        mask = self._mask(query_mask, value_mask, attention_mask, use_causal_mask, length, keys,
-                          memory)
+        mask = self._mask(
+            query_mask, value_mask, attention_mask, use_causal_mask, length, keys, memory
+        )
         weights = masked_softmax(self._logits(heads, length, keys, query.shape[-1]), mask)
         dropped = drop(weights, self.dropout, self.seed_generator, training)
         output = weighted_average(dropped, heads["value"])
@@ -174,12 +212,14 @@ class RelativeAttention(CheckedLayer):
             tables = self._gather_distances(self.tables[0], length, keys)
             content, places = query, query
         else:
-            content, places = (query + ops.cast(bias, query.dtype)[:, None] for bias in (
-                self.content_bias, self.position_bias))
-            vectors = sinusoidal_positions(
-                relative_distances(length, keys), width, layout="concat")
-            tables = ops.matmul(ops.cast(vectors, query.dtype),
-                                ops.cast(self.tables[0], query.dtype))
+            content, places = (
+                query + ops.cast(bias, query.dtype)[:, None]
+                for bias in (self.content_bias, self.position_bias)
+            )
+            vectors = sinusoidal_positions(relative_distances(length, keys), width, layout="concat")
+            tables = ops.matmul(
+                ops.cast(vectors, query.dtype), ops.cast(self.tables[0], query.dtype)
+            )
             if self.heads.num_heads > 1:
                 tables = ops.reshape(tables, (-1, self.heads.num_heads, self.heads.key_dim))
                 tables = ops.transpose(tables, (1, 0, 2))
@@ -188,7 +228,8 @@ class RelativeAttention(CheckedLayer):
         scale = ops.cast(self.heads.key_dim**-0.5, query.dtype)
         by_key = ops.matmul(*upcast_float16(content * scale, key))
         by_position = relative_shift(
-            product(*upcast_float16(places * scale, ops.swapaxes(tables, -1, -2))))
+            product(*upcast_float16(places * scale, ops.swapaxes(tables, -1, -2)))
+        )
         return ops.cast(by_key, "float32") + ops.cast(by_position, "float32")
 
     def _gather_distances(self, table, length, keys):
@@ -196,13 +237,19 @@ class RelativeAttention(CheckedLayer):
         nearest = ops.clip(relative_distances(length, keys), -self.max_distance, self.max_distance)
         return ops.cast(ops.take(table, nearest + self.max_distance, axis=0), self.compute_dtype)
 
-    def compute_output_shape(self, query_shape: Shape, value_shape: Shape | None = None,
-                             key_shape: Shape | None = None) -> Shape:
+    def compute_output_shape(
+        self, query_shape: Shape, value_shape: Shape | None = None, key_shape: Shape | None = None
+    ) -> Shape:
         return query_shape
 
     compute_output_spec = traced_output_spec
 
     def get_config(self) -> dict[str, Any]:
         config = self.heads.self_attention_config()
-        return {**super().get_config(), **config, "style": self.style,
-                "max_distance": self.max_distance, "dropout": self.dropout}
+        return {
+            **super().get_config(),
+            **config,
+            "style": self.style,
+            "max_distance": self.max_distance,
+            "dropout": self.dropout,
+        }

@@ -44,7 +44,8 @@ def rematerialize(layer, *inputs, **options):
 
     variables, generators = _split_variables(layer)
     outputs, states = _KERNELS.rematerialize(
-        call, inputs, [v.value for v in variables], [v.value for v in generators], options)
+        call, inputs, [v.value for v in variables], [v.value for v in generators], options
+    )
     for variable, value in zip(generators, states, strict=True):
         variable.assign(value)
     several, *given = form

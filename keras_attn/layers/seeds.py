@@ -73,8 +73,7 @@ class _Seeded(keras.initializers.Initializer):
 
 @contextlib.contextmanager
 def override_initializers(initializer):
-    """Scope in which all weights use this initializer, for weights that will be overwritten anyway.
-    """
+    """Scope in which all weights use this initializer because they will be overwritten."""
     token = _OVERRIDE.set(initializer)
     try:
         yield

@@ -17,7 +17,8 @@ def require_dense(owner, name, x):
     if convert := converters.get(name_of_type):
         raise ValueError(
             f"{owner}: {name} must be a dense tensor. Convert it with {convert}, and pass a mask "
-            f"that is False for padding. Received: {name} of type {name_of_type}")
+            f"that is False for padding. Received: {name} of type {name_of_type}"
+        )
 
 
 def require_tensor(owner, name, x):
@@ -30,8 +31,10 @@ def require_tensor(owner, name, x):
     """
     require_dense(owner, name, x)
     if not hasattr(_first(x), "shape"):
-        raise ValueError(f"{owner}: {name} must be a tensor or an array. Convert it with "
-                         f"numpy.array({name}). Received: {name} of type {type(x).__name__}")
+        raise ValueError(
+            f"{owner}: {name} must be a tensor or an array. Convert it with "
+            f"numpy.array({name}). Received: {name} of type {type(x).__name__}"
+        )
 
 
 def require_axes(owner, axes, shapes, same_batch=()):
@@ -53,15 +56,22 @@ def require_axes(owner, axes, shapes, same_batch=()):
         if shape is None:
             continue
         letters, rest = letters.removesuffix("..."), letters.endswith("...")
-        others = {sources[letter] for letter, size in zip(letters, shape, strict=False)
-                  if sizes_differ(size, sizes.get(letter)) and not (
-                      letter == "B" and 1 in (size, sizes[letter])
-                      and (name if size == 1 else sources[letter]) not in same_batch)}
+        others = {
+            sources[letter]
+            for letter, size in zip(letters, shape, strict=False)
+            if sizes_differ(size, sizes.get(letter))
+            and not (
+                letter == "B"
+                and 1 in (size, sizes[letter])
+                and (name if size == 1 else sources[letter]) not in same_batch
+            )
+        }
         if others or len(shape) < len(letters) or (len(shape) > len(letters) and not rest):
             expected = ", ".join([*(str(sizes.get(a, a)) for a in letters), *["..."] * rest])
             received = (f"{n} of shape {shape_text(shapes[n])}" for n in (name, *sorted(others)))
-            raise ValueError(f"{owner}: {name} must be of shape ({expected}). "
-                             f"Received: {', '.join(received)}")
+            raise ValueError(
+                f"{owner}: {name} must be of shape ({expected}). Received: {', '.join(received)}"
+            )
         for letter, size in zip(letters, shape, strict=False):
             if isinstance(size, int) and sizes.get(letter, 1) == 1:
                 sizes[letter], sources[letter] = size, name
@@ -72,22 +82,26 @@ def require_sequences(layer, query_shape, value_shape=None, key_shape=None):
 
     Shapes that are None are not checked.
     """
-    require_axes(type(layer).__name__, SEQUENCES,
-                 {"query": query_shape, "value": value_shape, "key": key_shape})
+    require_axes(
+        type(layer).__name__,
+        SEQUENCES,
+        {"query": query_shape, "value": value_shape, "key": key_shape},
+    )
 
 
 def require_position_ids(layer, inputs, position_ids):
     """Raises a ValueError unless `position_ids` are `(B, T)` or `(T,)` for inputs `(B, T, D)`."""
     shape = shape_of(position_ids)
     if shape is not None:
-        require_axes(type(layer).__name__,
-                     {"inputs": "BTD", "position_ids": "T" if len(shape) == 1 else "BT"},
-                     {"inputs": shape_of(inputs), "position_ids": shape})
+        require_axes(
+            type(layer).__name__,
+            {"inputs": "BTD", "position_ids": "T" if len(shape) == 1 else "BT"},
+            {"inputs": shape_of(inputs), "position_ids": shape},
+        )
 
 
 def shape_of(x):
-    """Shape of a tensor, or of the first tensor in a list; None if there is none or it is unknown.
-    """
+    """Shape of a tensor, or of the first tensor in a list; None if missing or unknown."""
     shape = getattr(_first(x), "shape", None)
     # In TensorFlow even the rank of a shape may be unknown.
     return None if shape is None or getattr(shape, "rank", 0) is None else tuple(shape)

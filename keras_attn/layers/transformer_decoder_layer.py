@@ -75,12 +75,17 @@ class TransformerDecoderLayer(TransformerLayer):
         options = self.attention_options("inputs_shape", inputs_shape)
         self.self_attention, self.cross_attention = (
             MultiHeadAttention(fused=fused, seed=seed, name=name, **options)
-            for name, fused, seed in (("self_attention", "qkv", seeds[0]),
-                                      ("cross_attention", "kv", seeds[1]))
+            for name, fused, seed in (
+                ("self_attention", "qkv", seeds[0]),
+                ("cross_attention", "kv", seeds[1]),
+            )
         )
         self.feed_forward = PositionwiseFeedForward(
-            self.intermediate_dim, activation=self.activation, seed=seeds[2],
-            name="feed_forward", **self.sublayer_options(),
+            self.intermediate_dim,
+            activation=self.activation,
+            seed=seeds[2],
+            name="feed_forward",
+            **self.sublayer_options(),
         )
         names = ("self_attention", "cross_attention", "feed_forward")
         self.norms = [self.make_norm(f"{name}_norm") for name in names]
@@ -94,8 +99,9 @@ class TransformerDecoderLayer(TransformerLayer):
             layer.build(inputs_shape)
         self.built = True
 
-    def make_cache(self, batch_size: int, length: int, dtype: str | None = None
-                   ) -> tuple[Tensor, Tensor]:
+    def make_cache(
+        self, batch_size: int, length: int, dtype: str | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Creates an empty cache of self-attention; see `MultiHeadAttention.make_cache`."""
         return self.self_attention.make_cache(batch_size, length, dtype)
 
@@ -117,15 +123,23 @@ class TransformerDecoderLayer(TransformerLayer):
         training: bool | None = None,
     ) -> Tensor | tuple[Tensor, ...]:
         if (encoded is None) == (memory is None):
-            raise ValueError("TransformerDecoderLayer: exactly one of encoded and memory must be "
-                             f"given. Received: {'neither' if encoded is None else 'both'}")
+            raise ValueError(
+                "TransformerDecoderLayer: exactly one of encoded and memory must be "
+                f"given. Received: {'neither' if encoded is None else 'both'}"
+            )
         results = []
 
         def attend_to_itself(x):
             attended = self.self_attention(
-                x, x, value_mask=padding_mask, attention_mask=attention_mask,
-                use_causal_mask=cache is None, cache=cache, cache_index=cache_index,
-                training=training)
+                x,
+                x,
+                value_mask=padding_mask,
+                attention_mask=attention_mask,
+                use_causal_mask=cache is None,
+                cache=cache,
+                cache_index=cache_index,
+                training=training,
+            )
             if cache is None:
                 return attended
             results.append(attended[1])
@@ -133,17 +147,22 @@ class TransformerDecoderLayer(TransformerLayer):
 
         def attend_to_encoder(x):
             attended = self.cross_attention(
-                x, encoded, value_mask=encoded_mask, memory=memory,
-                return_attention_scores=return_attention_scores, training=training)
+                x,
+                encoded,
+                value_mask=encoded_mask,
+                memory=memory,
+                return_attention_scores=return_attention_scores,
+                training=training,
+            )
             if return_attention_scores:
                 attended, scores = attended
                 results.insert(0, scores)
             return attended
 
         x = inputs
-        for number, sublayer in enumerate((
-                attend_to_itself, attend_to_encoder,
-                lambda x: self.feed_forward(x, training=training))):
+        for number, sublayer in enumerate(
+            (attend_to_itself, attend_to_encoder, lambda x: self.feed_forward(x, training=training))
+        ):
             norm = self.norms[number]
             y = sublayer(norm(x) if self.norm_first else x)
             x = x + drop(y, self.dropout, self.seed_generators[number], training)
@@ -151,6 +170,7 @@ class TransformerDecoderLayer(TransformerLayer):
                 x = apply_rowwise(norm, x)
         return (x, *results) if results else x
 
-    def compute_output_shape(self, inputs_shape: Shape, encoded_shape: Shape | None = None
-                             ) -> Shape:
+    def compute_output_shape(
+        self, inputs_shape: Shape, encoded_shape: Shape | None = None
+    ) -> Shape:
         return inputs_shape

@@ -91,8 +91,19 @@ class TransformerEncoderLayer(TransformerLayer):
         **kwargs: Any,
     ) -> None:
         super().__init__(
-            num_heads, intermediate_dim, key_dim, dropout, attention_dropout, activation,
-            norm_first, layer_norm_epsilon, kernel_initializer, bias_initializer, seed, **kwargs)
+            num_heads,
+            intermediate_dim,
+            key_dim,
+            dropout,
+            attention_dropout,
+            activation,
+            norm_first,
+            layer_norm_epsilon,
+            kernel_initializer,
+            bias_initializer,
+            seed,
+            **kwargs,
+        )
         self.initial_shifts = initial_shifts
         self.output_initializer = keras.initializers.get(output_initializer)
 
@@ -162,5 +173,8 @@ class TransformerEncoderLayer(TransformerLayer):
         return input_shape
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "initial_shifts": self.initial_shifts,
-                "output_initializer": keras.initializers.serialize(self.output_initializer)}
+        return {
+            **super().get_config(),
+            "initial_shifts": self.initial_shifts,
+            "output_initializer": keras.initializers.serialize(self.output_initializer),
+        }

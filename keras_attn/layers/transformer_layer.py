@@ -58,8 +58,7 @@ class TransformerLayer(CheckedLayer):
         }
 
     def attention_options(self, name: str, shape: Shape) -> dict[str, Any]:
-        """Arguments of an attention layer for inputs of a shape, which `build` receives as `name`.
-        """
+        """Arguments of an attention layer for a shape, which `build` receives as `name`."""
         depth = shape[-1]
         if self.key_dim is None and depth % self.num_heads:
             raise ValueError(
@@ -68,13 +67,15 @@ class TransformerLayer(CheckedLayer):
                 f"Received: {name}={tuple(shape)}, num_heads={self.num_heads}"
             )
         rate = self.dropout if self.attention_dropout is None else self.attention_dropout
-        return {"num_heads": self.num_heads, "key_dim": self.key_dim or depth // self.num_heads,
-                "dropout": rate, **self.sublayer_options()}
+        return {
+            "num_heads": self.num_heads,
+            "key_dim": self.key_dim or depth // self.num_heads,
+            "dropout": rate,
+            **self.sublayer_options(),
+        }
 
     def make_norm(self, name: str) -> keras.Layer:
-        return LayerNorm(
-            epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=name
-        )
+        return LayerNorm(epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=name)
 
     compute_output_spec = traced_output_spec
 

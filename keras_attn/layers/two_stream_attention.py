@@ -80,20 +80,38 @@ class TwoStreamAttention(CheckedLayer):
          [0.25 0.25 0.25 0.25 0.  ]]
     """
 
-    AXES = {"content": "BTD", "query": "BKD", "query_positions": "BK", "segment_ids": "BT",
-            "memory": "BMD", "reversed_rows": "B"}
+    AXES = {
+        "content": "BTD",
+        "query": "BKD",
+        "query_positions": "BK",
+        "segment_ids": "BT",
+        "memory": "BMD",
+        "reversed_rows": "B",
+    }
     MASKED_INPUTS = {}  # the masks cover pairs of positions
 
-    def __init__(self, num_heads: int, key_dim: int, max_distance: int | None = None,
-                 dropout: float = 0.0, kernel_initializer: Initializer = "glorot_uniform",
-                 bias_initializer: Initializer = "zeros", seed: int | None = None, **kwargs: Any
-                 ) -> None:
+    def __init__(
+        self,
+        num_heads: int,
+        key_dim: int,
+        max_distance: int | None = None,
+        dropout: float = 0.0,
+        kernel_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         require_sizes(optional=True, max_distance=max_distance)
         require_rates(dropout=dropout)
-        self.heads = Heads(num_heads, key_dim, use_bias=False,
-                           kernel_initializer=kernel_initializer,
-                           bias_initializer=bias_initializer, seed=seed)
+        self.heads = Heads(
+            num_heads,
+            key_dim,
+            use_bias=False,
+            kernel_initializer=kernel_initializer,
+            bias_initializer=bias_initializer,
+            seed=seed,
+        )
         self.max_distance = max_distance
         self.dropout = dropout
 
@@ -102,56 +120,101 @@ class TwoStreamAttention(CheckedLayer):
         heads, depth = self.heads.num_heads, self.heads.key_dim
         position_seed, segment_seed = split_seed(self.heads.seed, 2, stream=1)
         self.position_kernel = self.add_weight(
-            name="position_kernel", shape=(content_shape[-1], heads * depth),
-            initializer=seeded_initializer(self.heads.kernel_initializer, position_seed))
+            name="position_kernel",
+            shape=(content_shape[-1], heads * depth),
+            initializer=seeded_initializer(self.heads.kernel_initializer, position_seed),
+        )
         self.segment_table = self.add_weight(
-            name="segment_table", shape=(2, heads, depth),
-            initializer=seeded_initializer(self.heads.kernel_initializer, segment_seed))
+            name="segment_table",
+            shape=(2, heads, depth),
+            initializer=seeded_initializer(self.heads.kernel_initializer, segment_seed),
+        )
         self.content_bias, self.position_bias, self.segment_bias = (
-            self.add_weight(name=name, shape=(heads, depth), initializer=seeded_initializer(
-                self.heads.bias_initializer, seed))
-            for name, seed in zip(("content_bias", "position_bias", "segment_bias"),
-                                  split_seed(self.heads.seed, 3, stream=3), strict=True))
+            self.add_weight(
+                name=name,
+                shape=(heads, depth),
+                initializer=seeded_initializer(self.heads.bias_initializer, seed),
+            )
+            for name, seed in zip(
+                ("content_bias", "position_bias", "segment_bias"),
+                split_seed(self.heads.seed, 3, stream=3),
+                strict=True,
+            )
+        )
         self.seed_generators = [
-            dropout_generator(self.dropout, seed, name) for seed, name in zip(
-                split_seed(self.heads.seed, 7)[-2:], ("content_dropout", "query_dropout"),
-                strict=True)]
+            dropout_generator(self.dropout, seed, name)
+            for seed, name in zip(
+                split_seed(self.heads.seed, 7)[-2:],
+                ("content_dropout", "query_dropout"),
+                strict=True,
+            )
+        ]
         self.built = True
 
-    def call(self, content: Tensor, query: Tensor | None = None,
-             query_positions: Tensor | None = None, segment_ids: Tensor | None = None,
-             content_mask: Tensor | None = None, query_mask: Tensor | None = None,
-             memory: Tensor | None = None, reversed_rows: Tensor | None = None,
-             return_attention_scores: bool = False, training: bool | None = None,
-             position_vectors: Tensor | None = None) -> Tensor | tuple[Tensor, ...]:
+    def call(
+        self,
+        content: Tensor,
+        query: Tensor | None = None,
+        query_positions: Tensor | None = None,
+        segment_ids: Tensor | None = None,
+        content_mask: Tensor | None = None,
+        query_mask: Tensor | None = None,
+        memory: Tensor | None = None,
+        reversed_rows: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        position_vectors: Tensor | None = None,
+    ) -> Tensor | tuple[Tensor, ...]:
         if (query is None) != (query_positions is None):
-            raise ValueError("TwoStreamAttention: query and query_positions must be given "
-                             f"together. Received: query={query}, "
-                             f"query_positions={query_positions}")
+            raise ValueError(
+                "TwoStreamAttention: query and query_positions must be given "
+                f"together. Received: query={query}, "
+                f"query_positions={query_positions}"
+            )
         if position_vectors is not None and reversed_rows is not None:
-            raise ValueError("TwoStreamAttention: reversed_rows must be omitted if "
-                             "position_vectors are given, which include the direction. "
-                             "Received: both")
+            raise ValueError(
+                "TwoStreamAttention: reversed_rows must be omitted if "
+                "position_vectors are given, which include the direction. "
+                "Received: both"
+            )
         if content.shape[1] == 0:  # there are no pairs
             return _flatten_results(
-                self._empty_results(content, query, memory), return_attention_scores)
+                self._empty_results(content, query, memory), return_attention_scores
+            )
         heads = self.heads.project_with_memory(content, memory)
         keys = ops.shape(heads["key"])[2]
         if position_vectors is None:
             position_vectors = relative_position_vectors(
-                ops.shape(content)[1], keys, content.shape[-1], self.max_distance, reversed_rows)
+                ops.shape(content)[1], keys, content.shape[-1], self.max_distance, reversed_rows
+            )
         tables = self._tables(ops.cast(position_vectors, content.dtype))
-        found = [self._attend(
-            heads["query"], heads, tables, relative_shift,
-            self._different_segments(segment_ids, keys),
-            as_mask(content_mask, "content_mask"), self.seed_generators[0], training)]
+        found = [
+            self._attend(
+                heads["query"],
+                heads,
+                tables,
+                relative_shift,
+                self._different_segments(segment_ids, keys),
+                as_mask(content_mask, "content_mask"),
+                self.seed_generators[0],
+                training,
+            )
+        ]
         if query is not None:
             places = ops.cast(query_positions, "int32")
             own = self.heads.project(query=query)["query"]
-            found.append(self._attend(
-                own, heads, tables, self._gather_by_position(places, content, keys),
-                self._different_segments(segment_ids, keys, places),
-                as_mask(query_mask, "query_mask"), self.seed_generators[1], training))
+            found.append(
+                self._attend(
+                    own,
+                    heads,
+                    tables,
+                    self._gather_by_position(places, content, keys),
+                    self._different_segments(segment_ids, keys, places),
+                    as_mask(query_mask, "query_mask"),
+                    self.seed_generators[1],
+                    training,
+                )
+            )
         return _flatten_results(found, return_attention_scores)
 
     def _empty_results(self, content, query, memory):
@@ -164,7 +227,8 @@ class TwoStreamAttention(CheckedLayer):
         """`W_R r` of each distance, `(H, K, N)`; for position vectors per row `(B, H, K, N)`."""
         tables = linear(vectors, ops.cast(self.position_kernel, vectors.dtype))
         tables = ops.reshape(
-            tables, (*ops.shape(vectors)[:-1], self.heads.num_heads, self.heads.key_dim))
+            tables, (*ops.shape(vectors)[:-1], self.heads.num_heads, self.heads.key_dim)
+        )
         last = len(tables.shape)
         return ops.transpose(tables, (*range(last - 3), last - 2, last - 1, last - 3))
 
@@ -194,8 +258,12 @@ class TwoStreamAttention(CheckedLayer):
         scale = ops.cast(self.heads.key_dim**-0.5, query.dtype)
         # A single use of the query: TensorFlow may sum three gradients in a different order each
         # time.
-        biases = ops.stack([ops.cast(bias, query.dtype)[:, None] for bias in (
-            self.content_bias, self.position_bias, self.segment_bias)])
+        biases = ops.stack(
+            [
+                ops.cast(bias, query.dtype)[:, None]
+                for bias in (self.content_bias, self.position_bias, self.segment_bias)
+            ]
+        )
         by_content, by_place, by_segment = ops.unstack((query + biases[:, None]) * scale, num=3)
         logits = ops.matmul(*upcast_float16(by_content, ops.swapaxes(heads["key"], -1, -2)))
         logits = ops.cast(logits, "float32")
@@ -203,7 +271,8 @@ class TwoStreamAttention(CheckedLayer):
         if different is not None:
             table = ops.transpose(ops.cast(self.segment_table, query.dtype), (1, 2, 0))
             same, other = ops.split(
-                ops.cast(_matmul_per_head(by_segment, table), "float32"), 2, axis=-1)
+                ops.cast(_matmul_per_head(by_segment, table), "float32"), 2, axis=-1
+            )
             logits = logits + same + different * (other - same)
         if mask is not None and len(mask.shape) == 3:
             mask = mask[:, None]
@@ -217,8 +286,12 @@ class TwoStreamAttention(CheckedLayer):
     def get_config(self) -> dict[str, Any]:
         config = self.heads.self_attention_config()
         config.pop("use_bias")
-        return {**super().get_config(), **config, "max_distance": self.max_distance,
-                "dropout": self.dropout}
+        return {
+            **super().get_config(),
+            **config,
+            "max_distance": self.max_distance,
+            "dropout": self.dropout,
+        }
 
 
 def _flatten_results(found, with_weights):

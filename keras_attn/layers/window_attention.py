@@ -1,6 +1,5 @@
 """Multi-head self-attention to a local window."""
 
-
 import functools
 from typing import Any
 
@@ -75,26 +74,41 @@ class WindowAttention(CheckedLayer):
         [1.    1.    8.995 9.   ]
     """
 
-    def __init__(self, num_heads: int, key_dim: int, window: int | tuple[int, int],
-                 causal: bool = False, dropout: float = 0.0, use_bias: bool = True,
-                 kernel_initializer: Initializer = "glorot_uniform",
-                 bias_initializer: Initializer = "zeros", seed: int | None = None, **kwargs: Any
-                 ) -> None:
+    def __init__(
+        self,
+        num_heads: int,
+        key_dim: int,
+        window: int | tuple[int, int],
+        causal: bool = False,
+        dropout: float = 0.0,
+        use_bias: bool = True,
+        kernel_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         pair = window if isinstance(window, (tuple, list)) else None
         expected = "a non-negative integer, or a pair of them"
         if pair is not None and len(pair) != 2:
-            raise ValueError(f"WindowAttention: window must be {expected}. "
-                             f"Received: window={window}")
-        require_each(functools.partial(require_sizes, low=0), expected,
-                     window=window)
+            raise ValueError(
+                f"WindowAttention: window must be {expected}. Received: window={window}"
+            )
+        require_each(functools.partial(require_sizes, low=0), expected, window=window)
         if pair is not None and causal:
-            raise ValueError("WindowAttention: causal is not supported on a grid. "
-                             f"Received: window={window}, causal=True")
+            raise ValueError(
+                "WindowAttention: causal is not supported on a grid. "
+                f"Received: window={window}, causal=True"
+            )
         require_rates(dropout=dropout)
-        self.heads = Heads(num_heads, key_dim, use_bias=use_bias,
-                           kernel_initializer=kernel_initializer,
-                           bias_initializer=bias_initializer, seed=seed)
+        self.heads = Heads(
+            num_heads,
+            key_dim,
+            use_bias=use_bias,
+            kernel_initializer=kernel_initializer,
+            bias_initializer=bias_initializer,
+            seed=seed,
+        )
         self.window = window if pair is None else tuple(pair)
         self.causal = causal
         self.dropout = dropout
@@ -104,47 +118,74 @@ class WindowAttention(CheckedLayer):
     def AXES(self) -> dict[str, str]:  # type: ignore[override]
         return {"query": "BYXD" if isinstance(self.window, tuple) else "BTD"}
 
-    def build(self, query_shape: Shape, value_shape: Shape | None = None,
-              key_shape: Shape | None = None) -> None:
+    def build(
+        self, query_shape: Shape, value_shape: Shape | None = None, key_shape: Shape | None = None
+    ) -> None:
         self.require_axes(query=query_shape)
         if isinstance(self.window, tuple):
             query_shape = query_shape[0], None, query_shape[-1]
         self.heads.build(self, query_shape)
         self.seed_generator = dropout_generator(
-            self.dropout, split_seed(self.heads.seed, 5)[-1], "dropout")
+            self.dropout, split_seed(self.heads.seed, 5)[-1], "dropout"
+        )
         self.built = True
 
-    def __call__(self, query: Tensor, value: Tensor | None = None, key: Tensor | None = None,
-                 **kwargs: Any) -> Any:
+    def __call__(
+        self, query: Tensor, value: Tensor | None = None, key: Tensor | None = None, **kwargs: Any
+    ) -> Any:
         # Keras would convert them to different tensor objects.
         value, key = (None if x is query else x for x in (value, key))
         return super().__call__(query, value, key, **kwargs)
 
-    def call(self, query: Tensor, value: Tensor | None = None, key: Tensor | None = None,
-             query_mask: Tensor | None = None, value_mask: Tensor | None = None,
-             attention_mask: Tensor | None = None, use_causal_mask: bool = False,
-             return_attention_scores: bool = False, cache: tuple[Tensor, Tensor] | None = None,
-             cache_index: Tensor | int | None = None, training: bool | None = None,
-             mask: Tensor | None = None) -> Tensor | tuple[Tensor, ...]:
+    def call(
+        self,
+        query: Tensor,
+        value: Tensor | None = None,
+        key: Tensor | None = None,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        use_causal_mask: bool = False,
+        return_attention_scores: bool = False,
+        cache: tuple[Tensor, Tensor] | None = None,
+        cache_index: Tensor | int | None = None,
+        training: bool | None = None,
+        mask: Tensor | None = None,
+    ) -> Tensor | tuple[Tensor, ...]:
         query_mask = self_attention_mask(self, query, value, key, query_mask, mask)
         dropout = self.dropout if training else 0.0
         if isinstance(self.window, tuple):
             value_mask = query_mask if value_mask is None else value_mask
             if use_causal_mask or any(x is not None for x in (attention_mask, cache)):
-                raise ValueError("WindowAttention: attention_mask, use_causal_mask and cache are "
-                                 "not supported on a grid. Received: one of them")
+                raise ValueError(
+                    "WindowAttention: attention_mask, use_causal_mask and cache are "
+                    "not supported on a grid. Received: one of them"
+                )
             return self._on_grid(query, query_mask, value_mask, return_attention_scores, dropout)
         causal = self.causal or use_causal_mask
         window = {"left": self.window, "right": 0 if causal else self.window, "causal": causal}
         output, *others = attend_in_window(
-            self.heads, query, window, query_mask, value_mask, attention_mask,
-            return_attention_scores, cache, cache_index, dropout, self.seed_generator)
+            self.heads,
+            query,
+            window,
+            query_mask,
+            value_mask,
+            attention_mask,
+            return_attention_scores,
+            cache,
+            cache_index,
+            dropout,
+            self.seed_generator,
+        )
         return (output, *others) if others else output
 
     def _on_grid(self, x, query_mask, value_mask, return_scores, dropout):
         batch, rows, columns, depth = ops.shape(x)
-        heads = self.heads.project(**dict.fromkeys(
-            ("query", "key", "value"), ops.reshape(x, (batch, rows * columns, depth))))
+        heads = self.heads.project(
+            **dict.fromkeys(
+                ("query", "key", "value"), ops.reshape(x, (batch, rows * columns, depth))
+            )
+        )
         heads = [heads[name] for name in ("query", "key", "value")]
         weights = []
         if return_scores:
@@ -156,13 +197,22 @@ class WindowAttention(CheckedLayer):
             if query_mask is not None:
                 query_mask = ops.reshape(as_mask(query_mask, "query_mask"), (batch, 1, places))
             found, *weights = scaled_dot_product_attention(
-                *heads, mask=mask, dropout=dropout, seed=self.seed_generator,
-                query_mask=query_mask, return_scores=True)
+                *heads,
+                mask=mask,
+                dropout=dropout,
+                seed=self.seed_generator,
+                query_mask=query_mask,
+                return_scores=True,
+            )
         else:
             shape = (batch, self.heads.num_heads, rows, columns, self.heads.key_dim)
             found = windowed_attention_2d(
-                *(ops.reshape(h, shape) for h in heads), self.window, value_mask, dropout,
-                self.seed_generator)
+                *(ops.reshape(h, shape) for h in heads),
+                self.window,
+                value_mask,
+                dropout,
+                self.seed_generator,
+            )
             if query_mask is not None:
                 query_mask = as_mask(query_mask, "query_mask")[:, None, :, :, None]
                 found = ops.where(query_mask, found, ops.zeros((), found.dtype))
@@ -170,22 +220,28 @@ class WindowAttention(CheckedLayer):
         output = ops.reshape(self.heads.output(found), (batch, rows, columns, depth))
         return (output, *weights) if weights else output
 
-    def make_cache(self, batch_size: int, length: int, dtype: str | None = None
-                   ) -> tuple[Tensor, Tensor]:
-        """Creates an empty cache for decoding up to `length` positions: see `MultiHeadAttention`.
-        """
+    def make_cache(
+        self, batch_size: int, length: int, dtype: str | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Creates an empty cache for decoding `length` positions: see `MultiHeadAttention`."""
         return self.heads.make_cache(batch_size, length, dtype or self.compute_dtype)
 
-    def compute_output_shape(self, query_shape: Shape, value_shape: Shape | None = None,
-                             key_shape: Shape | None = None) -> Shape:
+    def compute_output_shape(
+        self, query_shape: Shape, value_shape: Shape | None = None, key_shape: Shape | None = None
+    ) -> Shape:
         return query_shape
 
     compute_output_spec = traced_output_spec
 
     def get_config(self) -> dict[str, Any]:
         config = self.heads.self_attention_config()
-        return {**super().get_config(), **config, "window": self.window, "causal": self.causal,
-                "dropout": self.dropout}
+        return {
+            **super().get_config(),
+            **config,
+            "window": self.window,
+            "causal": self.causal,
+            "dropout": self.dropout,
+        }
 
 
 def self_attention_mask(layer, query, value, key, query_mask, mask):
@@ -201,5 +257,6 @@ def self_attention_mask(layer, query, value, key, query_mask, mask):
         if other is not None and other is not query:
             raise ValueError(
                 f"{type(layer).__name__} only supports self-attention: {name} must be the query "
-                f"or None. Received: {name} of shape {tuple(other.shape)}, another tensor")
+                f"or None. Received: {name} of shape {tuple(other.shape)}, another tensor"
+            )
     return mask if query_mask is None else query_mask

@@ -9,8 +9,20 @@ from keras_attn.ops.masks import as_mask, causal_mask, combine_masks
 from keras_attn.ops.windows import window_mask, windowed_attention
 
 
-def attend_in_window(heads, query, window, query_mask, value_mask, attention_mask, return_scores,
-                     cache, cache_index, dropout, seed, global_heads=None):
+def attend_in_window(
+    heads,
+    query,
+    window,
+    query_mask,
+    value_mask,
+    attention_mask,
+    return_scores,
+    cache,
+    cache_index,
+    dropout,
+    seed,
+    global_heads=None,
+):
     """Windowed self-attention of all heads.
 
     It works block by block, or with a dense mask if attention weights, an attention mask or a cache
@@ -34,8 +46,14 @@ def attend_in_window(heads, query, window, query_mask, value_mask, attention_mas
     if value_mask is None and cache is None:  # the query mask only covers new positions
         value_mask = query_mask
     if attention_mask is None and not return_scores and cache is None:
-        output = windowed_attention(*projected, mask=value_mask, dropout=dropout,
-                                    dropout_seed=seed, global_heads=global_heads, **window)
+        output = windowed_attention(
+            *projected,
+            mask=value_mask,
+            dropout=dropout,
+            dropout_seed=seed,
+            global_heads=global_heads,
+            **window,
+        )
         return [heads.output(_zero_masked_queries(output, query_mask))]
     if cache is not None:
         projected[1:], cache = write_cache(cache, cache_index, projected[1:], axis=2)
@@ -46,11 +64,12 @@ def attend_in_window(heads, query, window, query_mask, value_mask, attention_mas
     if query_mask is not None:
         query_mask = as_mask(query_mask, "query_mask")[:, None, :]
     found, weights = scaled_dot_product_attention(
-        *projected, mask=mask, dropout=dropout, seed=seed, query_mask=query_mask,
-        return_scores=True)
+        *projected, mask=mask, dropout=dropout, seed=seed, query_mask=query_mask, return_scores=True
+    )
     if global_heads is not None:
         found, weights = _replace_global_rows(
-            found, weights, window["global_tokens"], global_heads, mask, query_mask, dropout, seed)
+            found, weights, window["global_tokens"], global_heads, mask, query_mask, dropout, seed
+        )
     results = [heads.output(found)]
     results += [weights] if return_scores else []
     return results if cache is None else [*results, cache]
@@ -66,8 +85,9 @@ def _dense_mask(projected, window, cache_index):
     return combine_masks(window_mask(seen, rows=rows, **window), visible)
 
 
-def _replace_global_rows(found, weights, global_tokens, global_heads, mask, query_mask, dropout,
-                         seed):
+def _replace_global_rows(
+    found, weights, global_tokens, global_heads, mask, query_mask, dropout, seed
+):
     """Replaces the rows of the global tokens by attention with their own projections."""
     query, key, value = global_heads
     rows = {"query": query[:, :, :global_tokens], "query_mask": query_mask, "mask": mask}
@@ -76,9 +96,12 @@ def _replace_global_rows(found, weights, global_tokens, global_heads, mask, quer
     if mask.shape[-2] != 1:
         rows["mask"] = mask[..., :global_tokens, :]
     head, head_weights = scaled_dot_product_attention(
-        key=key, value=value, dropout=dropout, seed=seed, return_scores=True, **rows)
-    return (ops.concatenate([head, found[:, :, global_tokens:]], axis=2),
-            ops.concatenate([head_weights, weights[:, :, global_tokens:]], axis=2))
+        key=key, value=value, dropout=dropout, seed=seed, return_scores=True, **rows
+    )
+    return (
+        ops.concatenate([head, found[:, :, global_tokens:]], axis=2),
+        ops.concatenate([head_weights, weights[:, :, global_tokens:]], axis=2),
+    )
 
 
 def _zero_masked_queries(output, query_mask):

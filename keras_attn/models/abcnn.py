@@ -71,20 +71,41 @@ class ABCNN(LabelLoss, keras.Model):
         [1. 1. 1. 0.]
     """
 
-    INPUTS = {"token_ids": "BT", "second_token_ids": "BS", "padding_mask": "BT",
-              "second_padding_mask": "BS"}
+    INPUTS = {
+        "token_ids": "BT",
+        "second_token_ids": "BS",
+        "padding_mask": "BT",
+        "second_padding_mask": "BS",
+    }
     SAME_BATCH = ("token_ids", "second_token_ids")
     REQUIRED = ("token_ids", "second_token_ids")
 
-    def __init__(self, vocabulary_size: int, num_classes: int, max_length: int, variant: int = 3,
-                 embedding_dim: int = 300, filters: int = 50, width: int = 4, num_blocks: int = 1,
-                 share_weights: bool = True, normalize: bool = False, seed: int | None = None,
-                 name: str | None = "abcnn", **kwargs: Any) -> None:
+    def __init__(
+        self,
+        vocabulary_size: int,
+        num_classes: int,
+        max_length: int,
+        variant: int = 3,
+        embedding_dim: int = 300,
+        filters: int = 50,
+        width: int = 4,
+        num_blocks: int = 1,
+        share_weights: bool = True,
+        normalize: bool = False,
+        seed: int | None = None,
+        name: str | None = "abcnn",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(name=name, **kwargs)
         self.sizes = {
-            "vocabulary_size": vocabulary_size, "num_classes": num_classes,
-            "max_length": max_length, "embedding_dim": embedding_dim, "filters": filters,
-            "width": width, "num_blocks": num_blocks}
+            "vocabulary_size": vocabulary_size,
+            "num_classes": num_classes,
+            "max_length": max_length,
+            "embedding_dim": embedding_dim,
+            "filters": filters,
+            "width": width,
+            "num_blocks": num_blocks,
+        }
         require_sizes(**self.sizes)
         require_sizes(low=0, variant=variant)
         if variant > 3:
@@ -103,25 +124,47 @@ class ABCNN(LabelLoss, keras.Model):
         # well as itself.
         initializer = keras.initializers.RandomNormal(stddev=1.0)
         self.embedding = keras.layers.Embedding(
-            sizes["vocabulary_size"], sizes["embedding_dim"], dtype=policy, name="embedding",
-            embeddings_initializer=seeded_initializer(initializer, embedding_seed))
+            sizes["vocabulary_size"],
+            sizes["embedding_dim"],
+            dtype=policy,
+            name="embedding",
+            embeddings_initializer=seeded_initializer(initializer, embedding_seed),
+        )
         self.embedding.build(None)
         self.attentions, self.poolings = [], []
         if self.variant in (1, 3):
             self.attentions = [
-                ABCNN1Attention(sizes["max_length"], self.share_weights, seed=seeds.pop(),
-                                dtype=policy, name=f"attention_{i}") for i in blocks]
+                ABCNN1Attention(
+                    sizes["max_length"],
+                    self.share_weights,
+                    seed=seeds.pop(),
+                    dtype=policy,
+                    name=f"attention_{i}",
+                )
+                for i in blocks
+            ]
         if self.variant in (2, 3):
-            self.poolings = [ABCNN2Pooling(width, self.normalize, dtype=policy,
-                                           name=f"pooling_{i}") for i in blocks]
+            self.poolings = [
+                ABCNN2Pooling(width, self.normalize, dtype=policy, name=f"pooling_{i}")
+                for i in blocks
+            ]
         self.convolutions = [
             keras.layers.Conv1D(
-                filters, width, activation="tanh", dtype=policy, name=f"convolution_{i}",
-                kernel_initializer=seeded_initializer("glorot_uniform", seeds.pop()))
-            for i in blocks]
+                filters,
+                width,
+                activation="tanh",
+                dtype=policy,
+                name=f"convolution_{i}",
+                kernel_initializer=seeded_initializer("glorot_uniform", seeds.pop()),
+            )
+            for i in blocks
+        ]
         self.logits_dense = keras.layers.Dense(
-            sizes["num_classes"], dtype="float32", name="logits_dense",
-            kernel_initializer=seeded_initializer("glorot_uniform", dense_seed))
+            sizes["num_classes"],
+            dtype="float32",
+            name="logits_dense",
+            kernel_initializer=seeded_initializer("glorot_uniform", dense_seed),
+        )
         for attention, depth in zip(self.attentions, depths, strict=False):
             attention.build((None, None, depth), (None, None, depth))
         for convolution, depth in zip(self.convolutions, depths, strict=True):
@@ -133,10 +176,14 @@ class ABCNN(LabelLoss, keras.Model):
         self.built = True
 
     def call(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        masks = [real_tokens(inputs),
-                 real_tokens(inputs, "second_token_ids", "second_padding_mask")]
-        pair = [_zero_padding(self.embedding(inputs[name]), mask)
-                for name, mask in zip(("token_ids", "second_token_ids"), masks, strict=True)]
+        masks = [
+            real_tokens(inputs),
+            real_tokens(inputs, "second_token_ids", "second_padding_mask"),
+        ]
+        pair = [
+            _zero_padding(self.embedding(inputs[name]), mask)
+            for name, mask in zip(("token_ids", "second_token_ids"), masks, strict=True)
+        ]
         features, attention = [], {}
         for block in range(self.sizes["num_blocks"]):
             pair, found = self._block(block, pair, masks)
@@ -149,30 +196,39 @@ class ABCNN(LabelLoss, keras.Model):
     def _convolve(self, number, x):
         # For empty batches, TensorFlow's convolution has a different depth.
         padded = pad_empty_axis(_pad(x, self.sizes["width"]), axis=0)
-        return self.convolutions[number](padded)[:ops.shape(x)[0]]
+        return self.convolutions[number](padded)[: ops.shape(x)[0]]
 
     def _block(self, number, pair, masks):
         found, width = {}, self.sizes["width"]
         if self.attentions:
             *pair, matches = self.attentions[number](
-                *pair, first_mask=masks[0], second_mask=masks[1], return_attention_scores=True)
+                *pair, first_mask=masks[0], second_mask=masks[1], return_attention_scores=True
+            )
             found[f"input_attention_{number}"] = matches
         pair = [self._convolve(number, x) for x in pair]
         # A position is real if its window contains a real step.
         seen = [window_sums(_pad(ops.cast(mask, "int32"), width), width) > 0 for mask in masks]
         if self.poolings:
             *pair, matches = self.poolings[number](
-                *pair, first_mask=seen[0], second_mask=seen[1], return_attention_scores=True)
+                *pair, first_mask=seen[0], second_mask=seen[1], return_attention_scores=True
+            )
             found[f"pooling_attention_{number}"] = matches
         else:
-            pair = [window_sums(_zero_padding(x, mask), width) / width
-                    for x, mask in zip(pair, seen, strict=True)]
+            pair = [
+                window_sums(_zero_padding(x, mask), width) / width
+                for x, mask in zip(pair, seen, strict=True)
+            ]
         return [_zero_padding(x, mask) for x, mask in zip(pair, masks, strict=True)], found
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), **self.sizes, "variant": self.variant,
-                "share_weights": self.share_weights, "normalize": self.normalize,
-                "seed": self.seed}
+        return {
+            **super().get_config(),
+            **self.sizes,
+            "variant": self.variant,
+            "share_weights": self.share_weights,
+            "normalize": self.normalize,
+            "seed": self.seed,
+        }
 
 
 def _pad(x, width):

@@ -67,18 +67,33 @@ class AttentionalFactorizationMachine(Losses, keras.Model):
     REQUIRED = ("feature_ids",)
     metric_names = ("label_loss",)
 
-    def __init__(self, num_features: int, num_fields: int, embedding_dim: int = 256,
-                 attention_units: int = 8, attention: bool = True, attention_l2: float = 0.0,
-                 attention_dropout: float = 0.0, dropout: float = 0.0,
-                 seed: int | None = None, name: str | None = "attentional_factorization_machine",
-                 **kwargs: Any) -> None:
+    def __init__(
+        self,
+        num_features: int,
+        num_fields: int,
+        embedding_dim: int = 256,
+        attention_units: int = 8,
+        attention: bool = True,
+        attention_l2: float = 0.0,
+        attention_dropout: float = 0.0,
+        dropout: float = 0.0,
+        seed: int | None = None,
+        name: str | None = "attentional_factorization_machine",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(name=name, **kwargs)
-        self.sizes = {"num_features": num_features, "num_fields": num_fields,
-                      "embedding_dim": embedding_dim, "attention_units": attention_units}
+        self.sizes = {
+            "num_features": num_features,
+            "num_fields": num_fields,
+            "embedding_dim": embedding_dim,
+            "attention_units": attention_units,
+        }
         require_sizes(**self.sizes)
         if num_fields < 2:
-            raise ValueError("AttentionalFactorizationMachine: num_fields must be at least 2. "
-                             f"Received: num_fields={num_fields}")
+            raise ValueError(
+                "AttentionalFactorizationMachine: num_fields must be at least 2. "
+                f"Received: num_fields={num_fields}"
+            )
         self.rates = {"attention_dropout": attention_dropout, "dropout": dropout}
         require_rates(**self.rates)
         require_not_negative(attention_l2=attention_l2)
@@ -95,24 +110,36 @@ class AttentionalFactorizationMachine(Losses, keras.Model):
         embedding_seed, weight_seed, attention_seed, dropout_seed = split_seed(self.seed, 4)
         normal = keras.initializers.RandomNormal(stddev=0.01)
         self.embedding, self.weight = (
-            self.add_weight(name=name, shape=(rows, columns), autocast=False,
-                            initializer=seeded_initializer(normal, seed))
-            for name, columns, seed in (("embedding", depth, embedding_seed),
-                                        ("weight", 1, weight_seed)))
+            self.add_weight(
+                name=name,
+                shape=(rows, columns),
+                autocast=False,
+                initializer=seeded_initializer(normal, seed),
+            )
+            for name, columns, seed in (
+                ("embedding", depth, embedding_seed),
+                ("weight", 1, weight_seed),
+            )
+        )
         self.bias = self.add_weight(name="bias", shape=(1,), initializer="zeros", autocast=False)
         self.interaction = None
         if self.has_attention:
             # Products of features and their mean may exceed 65,504, the maximum of float16.
             narrow = self.compute_dtype == "float16"
             self.interaction = AttentionalInteraction(
-                self.sizes["attention_units"], self.rates["attention_dropout"],
+                self.sizes["attention_units"],
+                self.rates["attention_dropout"],
                 kernel_regularizer=keras.regularizers.L2(self.attention_l2)
-                if self.attention_l2 else None,
-                seed=attention_seed, dtype="float32" if narrow else self.dtype_policy,
-                name="interaction")
+                if self.attention_l2
+                else None,
+                seed=attention_seed,
+                dtype="float32" if narrow else self.dtype_policy,
+                name="interaction",
+            )
             self.interaction.build((None, self.sizes["num_fields"], depth))
             self.projection = self.add_weight(
-                name="projection", shape=(depth, 1), initializer="ones", autocast=False)
+                name="projection", shape=(depth, 1), initializer="ones", autocast=False
+            )
         self.seed_generator = dropout_generator(self.rates["dropout"], dropout_seed, "dropout")
         self.built = True
 
@@ -123,36 +150,51 @@ class AttentionalFactorizationMachine(Losses, keras.Model):
         if mask is not None:
             values = ops.where(mask, values, 0.0)
         # (B, F, D) and (B, F, 1)
-        factors, terms = (ops.cast(ops.take(table, ids, axis=0), "float32") * values[..., None]
-                          for table in (self.embedding, self.weight))
+        factors, terms = (
+            ops.cast(ops.take(table, ids, axis=0), "float32") * values[..., None]
+            for table in (self.embedding, self.weight)
+        )
         linear, found = ops.cast(self.bias, "float32") + ops.sum(terms, axis=1), {}
         if self.interaction is None:
             # Sum over pairs by lemma 3.1.
-            pairs = 0.5 * (ops.square(ops.sum(factors, axis=1))
-                           - ops.sum(ops.square(factors), axis=1))
+            pairs = 0.5 * (
+                ops.square(ops.sum(factors, axis=1)) - ops.sum(ops.square(factors), axis=1)
+            )
         else:
             pairs, found["attention"] = self.interaction(
-                factors, mask=mask, training=training, return_attention_scores=True)
-        pairs = drop(ops.cast(pairs, "float32"), self.rates["dropout"], self.seed_generator,
-                     training)
-        projected = (ops.sum(pairs, axis=-1, keepdims=True) if self.interaction is None
-                     else ops.matmul(pairs, ops.cast(self.projection, "float32")))
+                factors, mask=mask, training=training, return_attention_scores=True
+            )
+        pairs = drop(
+            ops.cast(pairs, "float32"), self.rates["dropout"], self.seed_generator, training
+        )
+        projected = (
+            ops.sum(pairs, axis=-1, keepdims=True)
+            if self.interaction is None
+            else ops.matmul(pairs, ops.cast(self.projection, "float32"))
+        )
         return {"logits": linear + projected, **found}
 
     def loss_weights(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         return {"label": ops.sum(label_weights(batch, batch["label"]))}
 
-    def loss_errors(self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
-                    ) -> dict[str, Tensor]:
+    def loss_errors(
+        self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
+    ) -> dict[str, Tensor]:
         label = ops.reshape(ops.cast(batch["label"], "float32"), (-1,))
         errors = ops.square(outputs["logits"][:, 0] - label)
         return {"label": ops.sum(errors * label_weights(batch, label))}
 
-    def metric_sums(self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
-                    ) -> dict[str, tuple[Tensor, Tensor]]:
+    def metric_sums(
+        self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
+    ) -> dict[str, tuple[Tensor, Tensor]]:
         return {}
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), **self.sizes, **self.rates,
-                "attention": self.has_attention, "attention_l2": self.attention_l2,
-                "seed": self.seed}
+        return {
+            **super().get_config(),
+            **self.sizes,
+            **self.rates,
+            "attention": self.has_attention,
+            "attention_l2": self.attention_l2,
+            "seed": self.seed,
+        }

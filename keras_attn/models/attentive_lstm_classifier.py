@@ -62,25 +62,42 @@ class AttentiveLSTMClassifier(LabelLoss, keras.Model):
         (1, 3) [[0.5 0.5 0.  0. ]]
     """
 
-    def __init__(self, vocabulary_size: int, num_classes: int, embedding_dim: int = 100,
-                 units: int = 64, reduce: str = "attention", attention_units: int | None = None,
-                 num_heads: int = 2, dropout: float = 0.0, seed: int | None = None,
-                 name: str | None = "attentive_lstm_classifier", **kwargs: Any) -> None:
+    def __init__(
+        self,
+        vocabulary_size: int,
+        num_classes: int,
+        embedding_dim: int = 100,
+        units: int = 64,
+        reduce: str = "attention",
+        attention_units: int | None = None,
+        num_heads: int = 2,
+        dropout: float = 0.0,
+        seed: int | None = None,
+        name: str | None = "attentive_lstm_classifier",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(name=name, **kwargs)
         self.sizes = {
-            "vocabulary_size": vocabulary_size, "num_classes": num_classes,
-            "embedding_dim": embedding_dim, "units": units, "num_heads": num_heads}
+            "vocabulary_size": vocabulary_size,
+            "num_classes": num_classes,
+            "embedding_dim": embedding_dim,
+            "units": units,
+            "num_heads": num_heads,
+        }
         require_sizes(**self.sizes)
         require_sizes(optional=True, attention_units=attention_units)
         if reduce not in REDUCTIONS:
             raise ValueError(
                 f"AttentiveLSTMClassifier: reduce must be one of {', '.join(REDUCTIONS)}. "
-                f"Received: reduce={reduce!r}")
+                f"Received: reduce={reduce!r}"
+            )
         if reduce != "attention":
             reject_unused('reduce="attention"', attention_units=(attention_units, None))
         if 2 * units % num_heads:
-            raise ValueError("AttentiveLSTMClassifier: num_heads must divide 2 * units. "
-                             f"Received: num_heads={num_heads}, units={units}")
+            raise ValueError(
+                "AttentiveLSTMClassifier: num_heads must divide 2 * units. "
+                f"Received: num_heads={num_heads}, units={units}"
+            )
         require_rates(dropout=dropout)
         self.reduce = reduce
         self.attention_units = attention_units
@@ -92,11 +109,15 @@ class AttentiveLSTMClassifier(LabelLoss, keras.Model):
         *seeds, embedding_dropout, vector_dropout = split_seed(self.seed, 6)
         embedding_seed, lstm_seed, attention_seed, dense_seed = seeds
         self.embedding = keras.layers.Embedding(
-            sizes["vocabulary_size"], sizes["embedding_dim"],
+            sizes["vocabulary_size"],
+            sizes["embedding_dim"],
             embeddings_initializer=seeded_initializer("uniform", embedding_seed),
-            dtype=self.dtype_policy, name="embedding")
+            dtype=self.dtype_policy,
+            name="embedding",
+        )
         self.lstm = bidirectional(
-            keras.layers.LSTM, sizes["units"], lstm_seed, self.dtype_policy, "lstm")
+            keras.layers.LSTM, sizes["units"], lstm_seed, self.dtype_policy, "lstm"
+        )
         self.attention = None
         shared = {"seed": attention_seed, "dtype": self.dtype_policy, "name": "attention"}
         if self.reduce == "attention":
@@ -109,29 +130,39 @@ class AttentiveLSTMClassifier(LabelLoss, keras.Model):
         self.pooling = None
         if self.reduce in ("mean", "max", "self_attention"):
             self.pooling = SequenceToVector(
-                "max" if self.reduce == "max" else "mean", dtype=self.dtype_policy, name="pooling")
+                "max" if self.reduce == "max" else "mean", dtype=self.dtype_policy, name="pooling"
+            )
             self.pooling.build((None, None, depth))
         self.logits_dense = keras.layers.Dense(
-            sizes["num_classes"], dtype="float32", name="logits_dense",
-            kernel_initializer=seeded_initializer("glorot_uniform", dense_seed))
+            sizes["num_classes"],
+            dtype="float32",
+            name="logits_dense",
+            kernel_initializer=seeded_initializer("glorot_uniform", dense_seed),
+        )
         self.embedding.build(None)
         self.lstm.build((None, None, sizes["embedding_dim"]))
         self.logits_dense.build((None, depth))
         self.seed_generators = [
             dropout_generator(self.dropout, seed, f"{name}_dropout")
-            for name, seed in (("embedding", embedding_dropout), ("vector", vector_dropout))]
+            for name, seed in (("embedding", embedding_dropout), ("vector", vector_dropout))
+        ]
         self.built = True
 
     def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
         mask = real_tokens(inputs)
-        x = drop(self.embedding(inputs["token_ids"]), self.dropout, self.seed_generators[0],
-                 training)
+        x = drop(
+            self.embedding(inputs["token_ids"]), self.dropout, self.seed_generators[0], training
+        )
         hidden, forward, _, backward, _ = run_rnn(self.lstm, x, mask)
         last = ops.concatenate([forward, backward], axis=-1)
         vector, attention = self._reduce(hidden, last, mask)
         dropped = drop(vector, self.dropout, self.seed_generators[1], training)
-        return {"sequence_output": hidden, "pooled_output": vector,
-                "logits": self.logits_dense(dropped), **attention}
+        return {
+            "sequence_output": hidden,
+            "pooled_output": vector,
+            "logits": self.logits_dense(dropped),
+            **attention,
+        }
 
     def _reduce(self, hidden, last, mask):
         if self.reduce == "last":
@@ -141,12 +172,18 @@ class AttentiveLSTMClassifier(LabelLoss, keras.Model):
             return vector, {"attention": weights}
         found = {}
         if self.reduce == "self_attention":
-            hidden, weights = self.attention(hidden, hidden, query_mask=mask, value_mask=mask,
-                                             return_attention_scores=True)
+            hidden, weights = self.attention(
+                hidden, hidden, query_mask=mask, value_mask=mask, return_attention_scores=True
+            )
             found = {"attention": weights}
         return self.pooling(hidden, mask=mask), found
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), **self.sizes, "reduce": self.reduce,
-                "attention_units": self.attention_units, "dropout": self.dropout,
-                "seed": self.seed}
+        return {
+            **super().get_config(),
+            **self.sizes,
+            "reduce": self.reduce,
+            "attention_units": self.attention_units,
+            "dropout": self.dropout,
+            "seed": self.seed,
+        }

@@ -78,8 +78,10 @@ class Classifier(TaskModel, keras.Model):
         require_numbers(label_mean=label_mean)
         require_positive(label_deviation=label_deviation)
         if pooling not in (self.OWN, "mean"):
-            raise ValueError(f"{type(self).__name__}: pooling must be {self.OWN!r} or 'mean'. "
-                             f"Received: pooling={pooling!r}")
+            raise ValueError(
+                f"{type(self).__name__}: pooling must be {self.OWN!r} or 'mean'. "
+                f"Received: pooling={pooling!r}"
+            )
         self.num_classes = num_classes
         self.dropout = dropout
         self.pooling = pooling
@@ -142,8 +144,9 @@ class Classifier(TaskModel, keras.Model):
     def loss_weights(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         return {"label": ops.sum(self._weights(batch))}
 
-    def loss_errors(self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
-                    ) -> dict[str, Tensor]:
+    def loss_errors(
+        self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
+    ) -> dict[str, Tensor]:
         labels, logits = batch["label"], outputs["logits"]
         if self.multilabel:
             # -log sigmoid(x) = softplus(-x), and -log(1 - sigmoid(x)) = softplus(x).
@@ -156,8 +159,9 @@ class Classifier(TaskModel, keras.Model):
             errors = sparse_cross_entropy(labels, logits)
         return {"label": ops.sum(errors * self._weights(batch))}
 
-    def metric_sums(self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
-                    ) -> dict[str, tuple[Tensor, Tensor]]:
+    def metric_sums(
+        self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
+    ) -> dict[str, tuple[Tensor, Tensor]]:
         if self._regression:
             return {}
         labels, logits = batch["label"], outputs["logits"]

@@ -44,20 +44,34 @@ class DeclaredInputs(_Model):
 
     def __call__(self, inputs: dict[str, Tensor], *args: Any, **kwargs: Any) -> Any:
         require_entries(self, inputs, self.REQUIRED)
-        require_axes(type(self).__name__, self.INPUTS,
-                     {name: shape_of(inputs.get(name)) for name in self.INPUTS}, self.SAME_BATCH)
+        require_axes(
+            type(self).__name__,
+            self.INPUTS,
+            {name: shape_of(inputs.get(name)) for name in self.INPUTS},
+            self.SAME_BATCH,
+        )
         # If Keras exports a model around this one, ids are floats, which are cast as in Embedding.
-        floats = {name: ops.cast(x, "int32") for name, x in inputs.items()
-                  if name.endswith("_ids") and hasattr(x, "dtype")
-                  and keras.backend.is_float_dtype(keras.backend.standardize_dtype(x.dtype))}
+        floats = {
+            name: ops.cast(x, "int32")
+            for name, x in inputs.items()
+            if name.endswith("_ids")
+            and hasattr(x, "dtype")
+            and keras.backend.is_float_dtype(keras.backend.standardize_dtype(x.dtype))
+        }
         inputs = {**inputs, **floats} if floats else inputs
         # A tuple, as Keras tracks lists.
         self.latest_inputs = tuple(name for name in self.INPUTS if name in inputs)
         outputs = super().__call__(inputs, *args, **kwargs)
         return flat_outputs(outputs) if _EXPORTING.get() else outputs
 
-    def export(self, filepath: str | os.PathLike[str], format: str = "tf_saved_model",
-               verbose: bool | None = None, input_signature: Any = None, **kwargs: Any) -> Any:
+    def export(
+        self,
+        filepath: str | os.PathLike[str],
+        format: str = "tf_saved_model",
+        verbose: bool | None = None,
+        input_signature: Any = None,
+        **kwargs: Any,
+    ) -> Any:
         """Exports the model for inference like `keras.Model.export`, with any batch size and
         length.
 
@@ -77,8 +91,9 @@ class DeclaredInputs(_Model):
         signature = [self.export_specs()] if input_signature is None else input_signature
         token = _EXPORTING.set(True)
         try:
-            return super().export(filepath, format=format, verbose=verbose,
-                                  input_signature=signature, **kwargs)
+            return super().export(
+                filepath, format=format, verbose=verbose, input_signature=signature, **kwargs
+            )
         finally:
             _EXPORTING.reset(token)
 
@@ -98,12 +113,17 @@ class DeclaredInputs(_Model):
         if _KERNELS is None or _EXPORTING.get() or not self.built:
             return None
         return _KERNELS.graphs.serving_function(
-            lambda inputs: flat_outputs(self(inputs)), self.export_specs())
+            lambda inputs: flat_outputs(self(inputs)), self.export_specs()
+        )
 
     def get_build_config(self) -> dict[str, Any]:
         # In the format of Keras for a model that was built by a call.
-        return {"input_shape": {name: (None,) * len(self.INPUTS[name])
-                                for name in getattr(self, "latest_inputs", ())}}
+        return {
+            "input_shape": {
+                name: (None,) * len(self.INPUTS[name])
+                for name in getattr(self, "latest_inputs", ())
+            }
+        }
 
     def build_from_config(self, config: dict[str, Any]) -> None:
         self.build()
@@ -122,8 +142,11 @@ def flat_outputs(outputs):
         return outputs
     flat = {}
     for name, value in outputs.items():
-        parts = {f"{name}_{i}": part for i, part in enumerate(value)} if isinstance(
-            value, (list, tuple)) else {name: value}
+        parts = (
+            {f"{name}_{i}": part for i, part in enumerate(value)}
+            if isinstance(value, (list, tuple))
+            else {name: value}
+        )
         flat.update(parts)
     return flat
 
@@ -132,12 +155,16 @@ def require_entries(model, inputs, names):
     """Raises a ValueError unless `inputs` is a dictionary of dense tensors with these entries."""
     kind = type(model).__name__
     if not hasattr(inputs, "keys"):
-        raise ValueError(f"{kind}: inputs must be a dictionary with {', '.join(names)}. "
-                         f"Received: inputs of type {type(inputs).__name__}")
+        raise ValueError(
+            f"{kind}: inputs must be a dictionary with {', '.join(names)}. "
+            f"Received: inputs of type {type(inputs).__name__}"
+        )
     for name in inputs:
         if inputs[name] is not None:
             require_tensor(kind, name, inputs[name])
     missing = [name for name in names if inputs.get(name) is None]
     if missing:
-        raise ValueError(f"{kind}: inputs lack {', '.join(missing)}. "
-                         f"Received: inputs with {', '.join(inputs) or 'no entries'}")
+        raise ValueError(
+            f"{kind}: inputs lack {', '.join(missing)}. "
+            f"Received: inputs with {', '.join(inputs) or 'no entries'}"
+        )

@@ -56,15 +56,28 @@ class HierarchicalAttentionNetwork(LabelLoss, keras.Model):
 
     INPUTS = {"token_ids": "BSW", "padding_mask": "BSW"}
 
-    def __init__(self, vocabulary_size: int, num_classes: int, embedding_dim: int = 200,
-                 word_units: int = 50, sentence_units: int = 50, attention_units: int = 100,
-                 dropout: float = 0.0, seed: int | None = None,
-                 name: str | None = "hierarchical_attention_network", **kwargs: Any) -> None:
+    def __init__(
+        self,
+        vocabulary_size: int,
+        num_classes: int,
+        embedding_dim: int = 200,
+        word_units: int = 50,
+        sentence_units: int = 50,
+        attention_units: int = 100,
+        dropout: float = 0.0,
+        seed: int | None = None,
+        name: str | None = "hierarchical_attention_network",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(name=name, **kwargs)
         self.sizes = {
-            "vocabulary_size": vocabulary_size, "num_classes": num_classes,
-            "embedding_dim": embedding_dim, "word_units": word_units,
-            "sentence_units": sentence_units, "attention_units": attention_units}
+            "vocabulary_size": vocabulary_size,
+            "num_classes": num_classes,
+            "embedding_dim": embedding_dim,
+            "word_units": word_units,
+            "sentence_units": sentence_units,
+            "attention_units": attention_units,
+        }
         require_sizes(**self.sizes)
         require_rates(dropout=dropout)
         self.dropout = dropout
@@ -74,15 +87,26 @@ class HierarchicalAttentionNetwork(LabelLoss, keras.Model):
         sizes = self.sizes
         embedding_seed, attention_seed, dense_seed, dropout_seed = split_seed(self.seed, 4)
         self.embedding = keras.layers.Embedding(
-            sizes["vocabulary_size"], sizes["embedding_dim"],
+            sizes["vocabulary_size"],
+            sizes["embedding_dim"],
             embeddings_initializer=seeded_initializer("uniform", embedding_seed),
-            dtype=self.dtype_policy, name="embedding")
+            dtype=self.dtype_policy,
+            name="embedding",
+        )
         self.attention = HierarchicalAttention(
-            sizes["word_units"], sizes["sentence_units"], sizes["attention_units"],
-            seed=attention_seed, dtype=self.dtype_policy, name="attention")
+            sizes["word_units"],
+            sizes["sentence_units"],
+            sizes["attention_units"],
+            seed=attention_seed,
+            dtype=self.dtype_policy,
+            name="attention",
+        )
         self.logits_dense = keras.layers.Dense(
-            sizes["num_classes"], dtype="float32", name="logits_dense",
-            kernel_initializer=seeded_initializer("glorot_uniform", dense_seed))
+            sizes["num_classes"],
+            dtype="float32",
+            name="logits_dense",
+            kernel_initializer=seeded_initializer("glorot_uniform", dense_seed),
+        )
         self.embedding.build(None)
         self.attention.build((None, None, None, sizes["embedding_dim"]))
         self.logits_dense.build((None, 2 * sizes["sentence_units"]))
@@ -91,11 +115,17 @@ class HierarchicalAttentionNetwork(LabelLoss, keras.Model):
 
     def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
         vector, words, sentences = self.attention(
-            self.embedding(inputs["token_ids"]), mask=real_tokens(inputs),
-            return_attention_scores=True)
+            self.embedding(inputs["token_ids"]),
+            mask=real_tokens(inputs),
+            return_attention_scores=True,
+        )
         dropped = drop(vector, self.dropout, self.seed_generator, training)
-        return {"pooled_output": vector, "logits": self.logits_dense(dropped),
-                "word_attention": words, "sentence_attention": sentences}
+        return {
+            "pooled_output": vector,
+            "logits": self.logits_dense(dropped),
+            "word_attention": words,
+            "sentence_attention": sentences,
+        }
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), **self.sizes, "dropout": self.dropout, "seed": self.seed}

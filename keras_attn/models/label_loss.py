@@ -16,12 +16,14 @@ class LabelLoss(Losses):
     def loss_weights(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         return {"label": ops.sum(label_weights(batch, batch["label"]))}
 
-    def loss_errors(self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
-                    ) -> dict[str, Tensor]:
+    def loss_errors(
+        self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
+    ) -> dict[str, Tensor]:
         return {"label": _sum(batch, sparse_cross_entropy(batch["label"], outputs["logits"]))}
 
-    def metric_sums(self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
-                    ) -> dict[str, tuple[Tensor, Tensor]]:
+    def metric_sums(
+        self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
+    ) -> dict[str, tuple[Tensor, Tensor]]:
         weight = self.loss_weights(batch)["label"]
         return {"accuracy": (_sum(batch, hits(batch["label"], outputs["logits"])), weight)}
 

@@ -85,21 +85,37 @@ class PointerGenerator(RowCache, Losses, keras.Model):
     SAME_BATCH = ("target_ids",)
     REQUIRED = ("token_ids", "target_ids")
 
-    def __init__(self, vocabulary_size: int, num_oov: int = 0, embedding_dim: int = 128,
-                 units: int = 256, attention_units: int | None = None, coverage: bool = True,
-                 coverage_weight: float = 1.0, unknown_id: int = 1, seed: int | None = None,
-                 name: str | None = "pointer_generator", **kwargs: Any) -> None:
+    def __init__(
+        self,
+        vocabulary_size: int,
+        num_oov: int = 0,
+        embedding_dim: int = 128,
+        units: int = 256,
+        attention_units: int | None = None,
+        coverage: bool = True,
+        coverage_weight: float = 1.0,
+        unknown_id: int = 1,
+        seed: int | None = None,
+        name: str | None = "pointer_generator",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(name=name, **kwargs)
         require_sizes(units=units)
         attention_units = 2 * units if attention_units is None else attention_units
-        self.sizes = {"vocabulary_size": vocabulary_size, "embedding_dim": embedding_dim,
-                      "units": units, "attention_units": attention_units}
+        self.sizes = {
+            "vocabulary_size": vocabulary_size,
+            "embedding_dim": embedding_dim,
+            "units": units,
+            "attention_units": attention_units,
+        }
         require_sizes(**self.sizes)
         require_sizes(low=0, num_oov=num_oov, unknown_id=unknown_id)
         require_not_negative(coverage_weight=coverage_weight)
         if unknown_id >= vocabulary_size:
-            raise ValueError("PointerGenerator: unknown_id must be in the vocabulary. Received: "
-                             f"unknown_id={unknown_id}, vocabulary_size={vocabulary_size}")
+            raise ValueError(
+                "PointerGenerator: unknown_id must be in the vocabulary. Received: "
+                f"unknown_id={unknown_id}, vocabulary_size={vocabulary_size}"
+            )
         self.num_oov = num_oov
         self.coverage = coverage
         self.coverage_weight = coverage_weight
@@ -110,41 +126,68 @@ class PointerGenerator(RowCache, Losses, keras.Model):
         units, embedding_dim = self.sizes["units"], self.sizes["embedding_dim"]
         encoder_seed, decoder_seed, score_seed, coverage_seed, *seeds = split_seed(self.seed, 10)
         self.embedding = keras.layers.Embedding(
-            self.sizes["vocabulary_size"], embedding_dim, dtype=self.dtype_policy,
-            embeddings_initializer=seeded_initializer("uniform", seeds.pop()), name="embedding")
+            self.sizes["vocabulary_size"],
+            embedding_dim,
+            dtype=self.dtype_policy,
+            embeddings_initializer=seeded_initializer("uniform", seeds.pop()),
+            name="embedding",
+        )
         self.encoder = bidirectional(
-            keras.layers.LSTM, units, encoder_seed, self.dtype_policy, "encoder")
+            keras.layers.LSTM, units, encoder_seed, self.dtype_policy, "encoder"
+        )
         self.decoder = recurrent(
-            keras.layers.LSTM, units, decoder_seed, dtype=self.dtype_policy, name="decoder")
-        self.score = AdditiveScore(self.sizes["attention_units"], use_bias=True, seed=score_seed,
-                                   dtype=self.dtype_policy, name="score")
+            keras.layers.LSTM, units, decoder_seed, dtype=self.dtype_policy, name="decoder"
+        )
+        self.score = AdditiveScore(
+            self.sizes["attention_units"],
+            use_bias=True,
+            seed=score_seed,
+            dtype=self.dtype_policy,
+            name="score",
+        )
         self.hidden_bridge, self.cell_bridge, self.output_hidden = (
             self._dense(units, name, seeds.pop(), activation)
-            for name, activation in (("hidden_bridge", "relu"), ("cell_bridge", "relu"),
-                                     ("output_hidden", None)))
+            for name, activation in (
+                ("hidden_bridge", "relu"),
+                ("cell_bridge", "relu"),
+                ("output_hidden", None),
+            )
+        )
         self.output_words = self._dense(
-            self.sizes["vocabulary_size"], "output_words", seeds.pop(), dtype="float32")
+            self.sizes["vocabulary_size"], "output_words", seeds.pop(), dtype="float32"
+        )
         self.generation = self._dense(1, "generation", seeds.pop(), "sigmoid", dtype="float32")
         self.copying = CopyDistribution(self.num_oov, dtype="float32", name="copying")
         self.embedding.build(None)
         self.encoder.build((None, None, embedding_dim))
         self.decoder.build((None, None, embedding_dim))
         self.score.build((None, None, units), (None, None, 2 * units))
-        for dense, depth in ((self.hidden_bridge, 2 * units), (self.cell_bridge, 2 * units),
-                             (self.output_hidden, 3 * units), (self.output_words, units),
-                             (self.generation, 3 * units + embedding_dim)):
+        for dense, depth in (
+            (self.hidden_bridge, 2 * units),
+            (self.cell_bridge, 2 * units),
+            (self.output_hidden, 3 * units),
+            (self.output_words, units),
+            (self.generation, 3 * units + embedding_dim),
+        ):
             dense.build((None, depth))
         self.copying.build(None, None, None, None)  # type: ignore[arg-type]  # it has no weights
         if self.coverage:
             self.coverage_kernel = self.add_weight(
-                name="coverage_kernel", shape=(1, self.sizes["attention_units"]),
-                initializer=seeded_initializer("glorot_uniform", coverage_seed), autocast=False)
+                name="coverage_kernel",
+                shape=(1, self.sizes["attention_units"]),
+                initializer=seeded_initializer("glorot_uniform", coverage_seed),
+                autocast=False,
+            )
         self.built = True
 
     def _dense(self, units, name, seed, activation=None, dtype=None):
         return keras.layers.Dense(
-            units, activation, kernel_initializer=seeded_initializer("glorot_uniform", seed),
-            dtype=dtype or self.dtype_policy, name=name)
+            units,
+            activation,
+            kernel_initializer=seeded_initializer("glorot_uniform", seed),
+            dtype=dtype or self.dtype_policy,
+            name=name,
+        )
 
     def call(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         memory, state = self._encode(inputs)
@@ -162,9 +205,12 @@ class PointerGenerator(RowCache, Losses, keras.Model):
         """
         mask, ids = real_tokens(inputs), inputs["token_ids"]
         encoded, hidden, cell, last_hidden, last_cell = run_rnn(
-            self.encoder, self._embed(ids), mask)
-        state = [self.hidden_bridge(ops.concatenate([hidden, last_hidden], axis=-1)),
-                 self.cell_bridge(ops.concatenate([cell, last_cell], axis=-1))]
+            self.encoder, self._embed(ids), mask
+        )
+        state = [
+            self.hidden_bridge(ops.concatenate([hidden, last_hidden], axis=-1)),
+            self.cell_bridge(ops.concatenate([cell, last_cell], axis=-1)),
+        ]
         keys = self.score.project_key(encoded)
         return {"encoded": encoded, "keys": keys, "mask": mask, "ids": ids}, state
 
@@ -185,8 +231,9 @@ class PointerGenerator(RowCache, Losses, keras.Model):
         queries = self.score.project_query(states)
         if not self.coverage:
             # The attention steps are independent, so all are computed at once.
-            attention = masked_softmax(self.score.from_projected(queries, memory["keys"]),
-                                       memory["mask"][:, None])
+            attention = masked_softmax(
+                self.score.from_projected(queries, memory["keys"]), memory["mask"][:, None]
+            )
             coverage = coverage + ops.sum(attention, axis=1)
         elif one:
             attention, coverage = self._attend(memory)(queries[:, 0], coverage)
@@ -208,7 +255,8 @@ class PointerGenerator(RowCache, Losses, keras.Model):
             keys = memory["keys"]
             keys = keys + ops.cast(coverage[..., None] * kernel, keys.dtype)
             attention = masked_softmax(
-                self.score.from_projected(query[:, None], keys)[:, 0], memory["mask"])
+                self.score.from_projected(query[:, None], keys)[:, 0], memory["mask"]
+            )
             return attention, coverage + attention
 
         return attend
@@ -218,12 +266,15 @@ class PointerGenerator(RowCache, Losses, keras.Model):
         joined = ops.concatenate([states, context], axis=-1)
         words = ops.softmax(self.output_words(self.output_hidden(joined)), axis=-1)
         generate = self.generation(ops.concatenate([context, states, x], axis=-1))
-        return {"probabilities": self.copying(words, attention, memory["ids"], generate),
-                "generation_probability": generate[..., 0]}
+        return {
+            "probabilities": self.copying(words, attention, memory["ids"], generate),
+            "generation_probability": generate[..., 0],
+        }
 
     @needs_weights
-    def start_decoding(self, inputs: dict[str, Tensor], length: int, rows: int = 1
-                       ) -> tuple[Nest, Nest]:
+    def start_decoding(
+        self, inputs: dict[str, Tensor], length: int, rows: int = 1
+    ) -> tuple[Nest, Nest]:
         """Prepares decoding.
 
         Args:
@@ -238,12 +289,19 @@ class PointerGenerator(RowCache, Losses, keras.Model):
         memory, (hidden, cell) = self._encode(inputs)
         if rows > 1:
             memory, hidden, cell = keras.tree.map_structure(
-                lambda x: ops.repeat(x, rows, axis=0), (memory, hidden, cell))
+                lambda x: ops.repeat(x, rows, axis=0), (memory, hidden, cell)
+            )
         return {"hidden": hidden, "cell": cell, "coverage": _no_coverage(memory)}, memory
 
-    def decode(self, target_ids: Tensor, index: Tensor | int, cache: Nest, memory: Nest,
-               padding_mask: Tensor | None = None, return_attention_scores: bool = False
-               ) -> tuple[Tensor, ...]:
+    def decode(
+        self,
+        target_ids: Tensor,
+        index: Tensor | int,
+        cache: Nest,
+        memory: Nest,
+        padding_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+    ) -> tuple[Tensor, ...]:
         """Returns the log probabilities of the next tokens, given these tokens and the states in
         the cache.
 
@@ -260,7 +318,8 @@ class PointerGenerator(RowCache, Losses, keras.Model):
             log of 0 is -1e30.
         """
         found, ((hidden, cell), coverage) = self._steps(
-            target_ids, [cache["hidden"], cache["cell"]], cache["coverage"], memory)
+            target_ids, [cache["hidden"], cache["cell"]], cache["coverage"], memory
+        )
         p = found["probabilities"]
         logs = ops.where(p > 0, ops.log(ops.maximum(p, 1e-37)), IMPOSSIBLE)
         result = logs, {"hidden": hidden, "cell": cell, "coverage": coverage}
@@ -274,8 +333,9 @@ class PointerGenerator(RowCache, Losses, keras.Model):
         weight = ops.sum(label_weights(batch, batch["label"]))
         return {"token": weight, **({"coverage": weight} if self.coverage else {})}
 
-    def loss_errors(self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
-                    ) -> dict[str, Tensor]:
+    def loss_errors(
+        self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
+    ) -> dict[str, Tensor]:
         weights, p = label_weights(batch, batch["label"]), outputs["probabilities"]
         label = ops.cast(batch["label"], "int32")[..., None]
         own = ops.take_along_axis(p, label, axis=-1)[..., 0]
@@ -286,17 +346,23 @@ class PointerGenerator(RowCache, Losses, keras.Model):
             errors["coverage"] = self.coverage_weight * ops.sum(weights * again)
         return errors
 
-    def metric_sums(self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
-                    ) -> dict[str, tuple[Tensor, Tensor]]:
+    def metric_sums(
+        self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
+    ) -> dict[str, tuple[Tensor, Tensor]]:
         weights = label_weights(batch, batch["label"])
         correct = hits(batch["label"], outputs["probabilities"])
         return {"token_accuracy": (ops.sum(weights * correct), ops.sum(weights))}
 
     def get_config(self) -> dict[str, Any]:
         return {
-            **super().get_config(), **self.sizes, "num_oov": self.num_oov,
-            "coverage": self.coverage, "coverage_weight": self.coverage_weight,
-            "unknown_id": self.unknown_id, "seed": self.seed}
+            **super().get_config(),
+            **self.sizes,
+            "num_oov": self.num_oov,
+            "coverage": self.coverage,
+            "coverage_weight": self.coverage_weight,
+            "unknown_id": self.unknown_id,
+            "seed": self.seed,
+        }
 
 
 def _no_coverage(memory):

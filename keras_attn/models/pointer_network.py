@@ -75,9 +75,15 @@ class PointerNetwork(Losses, keras.Model):
     SAME_BATCH = ("elements", "label")
     metric_names = ("pointer_loss", "accuracy")
 
-    def __init__(self, element_dim: int, units: int = 128, forbid_repeats: bool = False,
-                 seed: int | None = None, name: str | None = "pointer_network", **kwargs: Any
-                 ) -> None:
+    def __init__(
+        self,
+        element_dim: int,
+        units: int = 128,
+        forbid_repeats: bool = False,
+        seed: int | None = None,
+        name: str | None = "pointer_network",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(name=name, **kwargs)
         require_sizes(element_dim=element_dim, units=units)
         self.element_dim = element_dim
@@ -94,12 +100,17 @@ class PointerNetwork(Losses, keras.Model):
         encoder_seed, decoder_seed, pointer_seed, start_seed = split_seed(self.seed, 4)
         self.encoder, self.decoder = (
             recurrent(keras.layers.LSTM, self.units, seed, dtype=self.dtype_policy, name=name)
-            for name, seed in (("encoder", encoder_seed), ("decoder", decoder_seed)))
+            for name, seed in (("encoder", encoder_seed), ("decoder", decoder_seed))
+        )
         self.pointer = PointerAttention(
-            self.units, seed=pointer_seed, dtype=self.dtype_policy, name="pointer")
+            self.units, seed=pointer_seed, dtype=self.dtype_policy, name="pointer"
+        )
         self.start = self.add_weight(
-            name="start", shape=(1, self.element_dim), autocast=False,
-            initializer=seeded_initializer("glorot_uniform", start_seed))
+            name="start",
+            shape=(1, self.element_dim),
+            autocast=False,
+            initializer=seeded_initializer("glorot_uniform", start_seed),
+        )
         for lstm in (self.encoder, self.decoder):
             lstm.build((None, None, self.element_dim))
         hidden = (None, None, self.units)
@@ -121,12 +132,17 @@ class PointerNetwork(Losses, keras.Model):
             taken = ops.cast(label[..., None] == places, "int32")
             free = ops.cumsum(taken, axis=1) - taken == 0
         logits, distribution = self.pointer(
-            queries, memory, value_mask=mask, attention_mask=free, return_attention_scores=True)
+            queries, memory, value_mask=mask, attention_mask=free, return_attention_scores=True
+        )
         return {"logits": logits, "attention": distribution}
 
     @needs_weights
-    def predict_indices(self, inputs: dict[str, Tensor], length: int | None = None,
-                        return_attention_scores: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+    def predict_indices(
+        self,
+        inputs: dict[str, Tensor],
+        length: int | None = None,
+        return_attention_scores: bool = False,
+    ) -> Tensor | tuple[Tensor, Tensor]:
         """Predicts positions greedily; the decoder reads each chosen element.
 
         Args:
@@ -148,35 +164,54 @@ class PointerNetwork(Losses, keras.Model):
             hidden, (_, cell) = self.decoder.cell(state["read"], [state["hidden"], state["cell"]])
             query = self.pointer.score.project_query(hidden[:, None])
             distribution = masked_softmax(
-                self.pointer.score.from_projected(query, keys)[:, 0], state["free"])
+                self.pointer.score.from_projected(query, keys)[:, 0], state["free"]
+            )
             best = ops.cast(ops.argmax(distribution, axis=-1), "int32")
             found = ops.where(ops.any(state["free"], axis=-1), best, -1)
             index, free = state["index"], state["free"]
             if self.forbid_repeats:
                 free = ops.logical_and(free, ops.arange(number, dtype="int32") != best[:, None])
             return {
-                "index": index + 1, "hidden": hidden, "cell": cell, "free": free,
+                "index": index + 1,
+                "hidden": hidden,
+                "cell": cell,
+                "free": free,
                 "read": take_positions(elements, best[:, None])[:, 0],
                 "found": ops.slice_update(state["found"], (0, index), found[:, None]),
                 "attention": ops.slice_update(
-                    state["attention"], (0, index, 0), distribution[:, None])}
+                    state["attention"], (0, index, 0), distribution[:, None]
+                ),
+            }
 
-        state = decode_while(lambda state: state["index"] < length, body, {
-            "index": ops.zeros((), "int32"), "hidden": hidden, "cell": cell, "free": free,
-            "read": self._first(elements), "found": ops.zeros((rows, length), "int32"),
-            "attention": ops.zeros((rows, length, number), "float32")})
+        state = decode_while(
+            lambda state: state["index"] < length,
+            body,
+            {
+                "index": ops.zeros((), "int32"),
+                "hidden": hidden,
+                "cell": cell,
+                "free": free,
+                "read": self._first(elements),
+                "found": ops.zeros((rows, length), "int32"),
+                "attention": ops.zeros((rows, length, number), "float32"),
+            },
+        )
         return (state["found"], state["attention"]) if return_attention_scores else state["found"]
 
     def _elements(self, inputs):
         elements = ops.cast(inputs["elements"], self.compute_dtype)
         shape = tuple(elements.shape)
         if len(shape) != 3 or shape[2] not in (None, self.element_dim):
-            raise ValueError("PointerNetwork: elements must have shape (B, n, element_dim), with "
-                             f"element_dim={self.element_dim}. Received: elements.shape={shape}")
+            raise ValueError(
+                "PointerNetwork: elements must have shape (B, n, element_dim), with "
+                f"element_dim={self.element_dim}. Received: elements.shape={shape}"
+            )
         if elements.shape[1] == 0:  # one masked element, so that there is a position to point at
             batch = ops.shape(elements)[0]
-            return (ops.zeros((batch, 1, self.element_dim), elements.dtype),
-                    ops.zeros((batch, 1), "bool"))
+            return (
+                ops.zeros((batch, 1, self.element_dim), elements.dtype),
+                ops.zeros((batch, 1), "bool"),
+            )
         return elements, as_mask(inputs.get("padding_mask"), "padding_mask")
 
     def _first(self, elements):
@@ -186,17 +221,22 @@ class PointerNetwork(Losses, keras.Model):
     def loss_weights(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         return {"pointer": ops.sum(label_weights(batch, batch["label"]))}
 
-    def loss_errors(self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
-                    ) -> dict[str, Tensor]:
+    def loss_errors(
+        self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
+    ) -> dict[str, Tensor]:
         errors = sparse_cross_entropy(self._label(batch, outputs), outputs["logits"])
         errors = ops.where(self._possible(batch, outputs), errors, MASKED_ERROR)
         return {"pointer": ops.sum(label_weights(batch, batch["label"]) * errors)}
 
-    def metric_sums(self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
-                    ) -> dict[str, tuple[Tensor, Tensor]]:
+    def metric_sums(
+        self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
+    ) -> dict[str, tuple[Tensor, Tensor]]:
         weights = label_weights(batch, batch["label"])
-        correct = ops.where(self._possible(batch, outputs),
-                            hits(self._label(batch, outputs), outputs["logits"]), 0.0)
+        correct = ops.where(
+            self._possible(batch, outputs),
+            hits(self._label(batch, outputs), outputs["logits"]),
+            0.0,
+        )
         return {"accuracy": (ops.sum(weights * correct), ops.sum(weights))}
 
     def _possible(self, batch, outputs):
@@ -209,5 +249,10 @@ class PointerNetwork(Losses, keras.Model):
         return ops.clip(ops.cast(batch["label"], "int32"), 0, ops.shape(outputs["logits"])[2] - 1)
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "element_dim": self.element_dim, "units": self.units,
-                "forbid_repeats": self.forbid_repeats, "seed": self.seed}
+        return {
+            **super().get_config(),
+            "element_dim": self.element_dim,
+            "units": self.units,
+            "forbid_repeats": self.forbid_repeats,
+            "seed": self.seed,
+        }

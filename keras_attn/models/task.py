@@ -50,9 +50,14 @@ class Losses(DeclaredInputs):
         if self.optimizer is not None:
             self.optimizer.build(self.trainable_variables)
 
-    def compute_loss(self, x: dict[str, Tensor] | None = None, y: None = None,
-                     y_pred: dict[str, Tensor] | None = None, sample_weight: None = None,
-                     training: bool = True) -> Tensor:
+    def compute_loss(
+        self,
+        x: dict[str, Tensor] | None = None,
+        y: None = None,
+        y_pred: dict[str, Tensor] | None = None,
+        sample_weight: None = None,
+        training: bool = True,
+    ) -> Tensor:
         if y is not None or sample_weight is not None:
             raise ValueError(
                 f"{type(self).__name__}: labels and weights must be entries of the input "
@@ -73,8 +78,9 @@ class Losses(DeclaredInputs):
         share = _KERNELS.replicas.summed(loss) / devices
         return loss + ops.stop_gradient(share - loss)
 
-    def compute_metrics(self, x: dict[str, Tensor], y: None, y_pred: dict[str, Tensor],
-                        sample_weight: None = None) -> dict[str, Tensor]:
+    def compute_metrics(
+        self, x: dict[str, Tensor], y: None, y_pred: dict[str, Tensor], sample_weight: None = None
+    ) -> dict[str, Tensor]:
         x = _Batch(self, x)
         weights = self.loss_weights(x)
         errors = self.loss_errors(y_pred, x)
@@ -102,8 +108,10 @@ class _Batch(dict):
         self.model = type(model).__name__
 
     def __missing__(self, name):
-        raise ValueError(f"{self.model}: losses and metrics require {name} in the inputs. "
-                         f"Received: inputs with {', '.join(self)}")
+        raise ValueError(
+            f"{self.model}: losses and metrics require {name} in the inputs. "
+            f"Received: inputs with {', '.join(self)}"
+        )
 
 
 class TaskModel(Losses):
@@ -191,10 +199,13 @@ def label_weights(batch, labels):
     if given[1:] in ((), (1,)) and _may_be_equal(given[:1], wanted[:1]):
         weights = ops.reshape(weights, (-1, *[1] * (len(wanted) - 1)))
         return ops.broadcast_to(weights, ops.shape(labels))
-    raise ValueError("sample_weight must have one weight per label or per row. "
-                     f"Received: sample_weight of shape {given}, labels of shape {wanted}")
+    raise ValueError(
+        "sample_weight must have one weight per label or per row. "
+        f"Received: sample_weight of shape {given}, labels of shape {wanted}"
+    )
 
 
 def _may_be_equal(shape, other):
     return len(shape) == len(other) and all(
-        None in pair or pair[0] == pair[1] for pair in zip(shape, other, strict=True))
+        None in pair or pair[0] == pair[1] for pair in zip(shape, other, strict=True)
+    )

@@ -21,22 +21,29 @@ class TokenLoss(Losses):
     def loss_weights(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         return {"token": ops.sum(label_weights(batch, batch["label"]))}
 
-    def loss_errors(self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
-                    ) -> dict[str, Tensor]:
-        errors = outputs["errors"] if "errors" in outputs else sparse_cross_entropy(
-            batch["label"], outputs["logits"], self.label_smoothing)
+    def loss_errors(
+        self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
+    ) -> dict[str, Tensor]:
+        errors = (
+            outputs["errors"]
+            if "errors" in outputs
+            else sparse_cross_entropy(batch["label"], outputs["logits"], self.label_smoothing)
+        )
         return {"token": self._sum(batch, errors)}
 
-    def metric_sums(self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
-                    ) -> dict[str, tuple[Tensor, Tensor]]:
+    def metric_sums(
+        self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
+    ) -> dict[str, tuple[Tensor, Tensor]]:
         weight = self.loss_weights(batch)["token"]
         if "errors" in outputs:
             correct, losses = outputs["hits"], outputs["log_losses"]
         else:
             correct = hits(batch["label"], outputs["logits"])
             losses = sparse_cross_entropy(batch["label"], outputs["logits"])
-        return {"token_accuracy": (self._sum(batch, correct), weight),
-                "log_perplexity": (self._sum(batch, losses), weight)}
+        return {
+            "token_accuracy": (self._sum(batch, correct), weight),
+            "log_perplexity": (self._sum(batch, losses), weight),
+        }
 
     def _sum(self, batch, values):
         return ops.sum(label_weights(batch, batch["label"]) * values)

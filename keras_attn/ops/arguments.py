@@ -70,8 +70,7 @@ def require_each(check, expected, **values):
             try:
                 check(element=element)
             except ValueError:
-                raise ValueError(f"{name} must be {expected}. Received: {name}={value!r}"
-                                 ) from None
+                raise ValueError(f"{name} must be {expected}. Received: {name}={value!r}") from None
 
 
 def _require(values, kind, accepts, expected, optional):
@@ -80,5 +79,7 @@ def _require(values, kind, accepts, expected, optional):
             continue
         # `bool` is a subclass of `Integral`, but True as a number is a mistake.
         if isinstance(value, bool) or not isinstance(value, kind) or not accepts(value):
-            raise ValueError(f"{name} must be {expected}{' or None' if optional else ''}. "
-                             f"Received: {name}={value!r}")
+            raise ValueError(
+                f"{name} must be {expected}{' or None' if optional else ''}. "
+                f"Received: {name}={value!r}"
+            )

@@ -110,11 +110,18 @@ def scaled_dot_product_attention(
     mask = as_mask(mask)
     scale = query.shape[-1] ** -0.5 if scale is None else scale
     query = query * ops.cast(scale, query.dtype)
-    if not dropout and not return_scores and bias is None and _should_use_blocks(
-            query, key, value, mask):
+    if (
+        not dropout
+        and not return_scores
+        and bias is None
+        and _should_use_blocks(query, key, value, mask)
+    ):
         output = _in_blocks(query, key, value, mask, causal)
-        return output if query_mask is None else ops.where(
-            _attending(None, query_mask), output, ops.zeros((), output.dtype))
+        return (
+            output
+            if query_mask is None
+            else ops.where(_attending(None, query_mask), output, ops.zeros((), output.dtype))
+        )
     if causal is not None:
         lengths = ops.shape(query)[-2], ops.shape(key)[-2]
         mask = combine_masks(mask, causal_mask(*lengths, align=causal))
@@ -159,7 +166,8 @@ def short_self_attention(projected, bias=None, mask=None, dropout=0.0, seed=None
     if bias is None:
         bias = ops.zeros(projected.shape[2:], projected.dtype)
     return jax_gpu.attend(
-        projected, bias, mask, scale, dropout, hash_key(seed) if dropout else None)
+        projected, bias, mask, scale, dropout, hash_key(seed) if dropout else None
+    )
 
 
 def supports_short_kernel(shape, dtype, mask, dropout, seed):
@@ -168,9 +176,16 @@ def supports_short_kernel(shape, dtype, mask, dropout, seed):
         return False
     batch, length, _, _, depth = shape
     short = length in SHORT_SIZES and depth in SHORT_SIZES and dtype in ("bfloat16", "float16")
-    return short and (mask is None or len(mask.shape) == 4 and all(
-        size in sizes for size, sizes in zip(
-            mask.shape, ((1, batch), (1,), (1, length), (length,)), strict=True)))
+    return short and (
+        mask is None
+        or len(mask.shape) == 4
+        and all(
+            size in sizes
+            for size, sizes in zip(
+                mask.shape, ((1, batch), (1,), (1, length), (length,)), strict=True
+            )
+        )
+    )
 
 
 def _should_use_blocks(query, key, value, mask):

@@ -39,8 +39,7 @@ def block_gradient(labels, products, bias, statistics, upstream, label_smoothing
         upstream: Gradient of the losses, float32 `(R,)`.
     """
     logits, upstream = _logits(products, bias), ops.expand_dims(upstream, -1)
-    likelihoods, maximum, log_total = (
-        ops.expand_dims(statistics[row], -1) for row in (1, 3, 4))
+    likelihoods, maximum, log_total = (ops.expand_dims(statistics[row], -1) for row in (1, 3, 4))
     classes = logits.shape[-1]
     # At the label, softmax - 1 is exp(-likelihood) - 1.
     others, own = ops.exp(logits - maximum - log_total), ops.expm1(-likelihoods)

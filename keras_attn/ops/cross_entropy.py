@@ -48,9 +48,14 @@ def hits(labels, logits):
     return ops.cast(ops.greater_equal(own, safe_max(logits, axis=-1)), "float32")
 
 
-def linear_cross_entropy(labels: Tensor, hidden: Tensor, table: Tensor, bias: Tensor | None = None,
-                         label_smoothing: float = 0.0, most: int = BLOCK_LOGITS
-                         ) -> tuple[Tensor, Tensor, Tensor]:
+def linear_cross_entropy(
+    labels: Tensor,
+    hidden: Tensor,
+    table: Tensor,
+    bias: Tensor | None = None,
+    label_smoothing: float = 0.0,
+    most: int = BLOCK_LOGITS,
+) -> tuple[Tensor, Tensor, Tensor]:
     """Cross-entropy of the logits `hidden @ table^T + bias` without materializing all of them.
 
     Logits are computed in blocks of rows, and again for the gradient. Memory grows with `R + V`,
@@ -97,10 +102,13 @@ def vocabulary_losses(labels, hidden, table, bias, logits, label_smoothing=0.0):
         As `linear_cross_entropy`.
     """
     rows = hidden.shape[0]  # a symbol while Keras infers the shapes of a model on JAX
-    if _GRAPHS and not _GRAPHS.executing_eagerly() or rows is None or (
-            isinstance(rows, int) and block_count(rows, table.shape[0], BLOCK_LOGITS) > 1):
-        return linear_cross_entropy(
-            labels, hidden, table, bias, label_smoothing, BLOCK_LOGITS)
+    if (
+        _GRAPHS
+        and not _GRAPHS.executing_eagerly()
+        or rows is None
+        or (isinstance(rows, int) and block_count(rows, table.shape[0], BLOCK_LOGITS) > 1)
+    ):
+        return linear_cross_entropy(labels, hidden, table, bias, label_smoothing, BLOCK_LOGITS)
     losses = sparse_cross_entropy(labels, logits, label_smoothing)
     plain = sparse_cross_entropy(labels, logits) if label_smoothing else losses
     return losses, hits(labels, logits), ops.stop_gradient(plain)

@@ -65,13 +65,19 @@ def row_mask(mask, lengths, max_length):
         return mask
     lengths = ops.convert_to_tensor(lengths)
     if len(lengths.shape) != 1:
-        raise ValueError("lengths must have one number per row, of shape (B,). "
-                         f"Received: lengths of shape {tuple(lengths.shape)}")
+        raise ValueError(
+            "lengths must have one number per row, of shape (B,). "
+            f"Received: lengths of shape {tuple(lengths.shape)}"
+        )
     return combine_masks(mask, padding_mask(lengths, max_length))
 
 
-def causal_mask(query_length: Tensor | int, key_length: Tensor | int, align: str = "end",
-                offset: Tensor | int = 0) -> Tensor:
+def causal_mask(
+    query_length: Tensor | int,
+    key_length: Tensor | int,
+    align: str = "end",
+    offset: Tensor | int = 0,
+) -> Tensor:
     """Mask that hides the keys after each query.
 
     With `align="end"` the last query sees all keys: query i sees keys up to `i + S - T`, as in

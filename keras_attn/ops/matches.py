@@ -7,8 +7,13 @@ from keras_attn.ops.masks import as_mask, combine_masks
 from keras_attn.types import Tensor
 
 
-def match_matrix(first: Tensor, second: Tensor, first_mask: Tensor | None = None,
-                 second_mask: Tensor | None = None, epsilon: float = 1e-6) -> Tensor:
+def match_matrix(
+    first: Tensor,
+    second: Tensor,
+    first_mask: Tensor | None = None,
+    second_mask: Tensor | None = None,
+    epsilon: float = 1e-6,
+) -> Tensor:
     """`A_ij = 1 / (1 + |x_i - y_j|)` with the Euclidean distance, in float32.
 
     Memory is `B T S D`: distances computed from dot products would lose all digits for nearly equal
@@ -47,7 +52,8 @@ def match_matrix(first: Tensor, second: Tensor, first_mask: Tensor | None = None
     matches = smooth + ops.stop_gradient(1.0 / (1.0 + ops.sqrt(squares)) - smooth)
     mask = combine_masks(
         None if first_mask is None else as_mask(first_mask, "first_mask")[:, :, None],
-        None if second_mask is None else as_mask(second_mask, "second_mask")[:, None])
+        None if second_mask is None else as_mask(second_mask, "second_mask")[:, None],
+    )
     return matches if mask is None else ops.where(mask, matches, 0.0)
 
 
@@ -62,4 +68,4 @@ def window_sums(x, width):
         `(B, T, ...)`.
     """
     length = ops.shape(x)[1] - width + 1
-    return sum(x[:, k:k + length] for k in range(width))
+    return sum(x[:, k : k + length] for k in range(width))

@@ -36,8 +36,15 @@ def permutation_mask(ranks: Tensor) -> Tensor:
     return ops.logical_or(keys < queries, context)
 
 
-def stream_masks(length, permutation, padding_mask=None, pack_ids=None, query_positions=None,
-                 memory_length=0, memory_mask=None):
+def stream_masks(
+    length,
+    permutation,
+    padding_mask=None,
+    pack_ids=None,
+    query_positions=None,
+    memory_length=0,
+    memory_mask=None,
+):
     """Masks of both streams of `TwoStreamAttention`.
 
     The content stream always sees its own position, the query stream never does; both see the
@@ -60,7 +67,8 @@ def stream_masks(length, permutation, padding_mask=None, pack_ids=None, query_po
     seen = combine_masks(
         None if permutation is None else as_mask(permutation, "permutation_mask"),
         None if padding_mask is None else as_mask(padding_mask, "padding_mask")[:, None, :],
-        None if pack_ids is None else pack_mask(pack_ids))
+        None if pack_ids is None else pack_mask(pack_ids),
+    )
     places = ops.arange(length, dtype="int32")
     itself = (places[:, None] == places)[None]  # ONNX has no boolean `ops.eye`
     if memory_mask is not None and seen is None:
@@ -71,11 +79,11 @@ def stream_masks(length, permutation, padding_mask=None, pack_ids=None, query_po
         own = ops.cast(query_positions, "int32")
         query = own[:, :, None] != places
         if seen is not None:
-            rows = ops.broadcast_to(
-                ops.cast(seen, "int32"), (ops.shape(own)[0], length, length))
+            rows = ops.broadcast_to(ops.cast(seen, "int32"), (ops.shape(own)[0], length, length))
             query = ops.logical_and(query, take_positions(rows, own) > 0)
     return tuple(
-        _prepend_memory_mask(mask, memory_length, memory_mask) for mask in (content, query))
+        _prepend_memory_mask(mask, memory_length, memory_mask) for mask in (content, query)
+    )
 
 
 def _prepend_memory_mask(mask, memory_length, memory_mask):
@@ -86,5 +94,10 @@ def _prepend_memory_mask(mask, memory_length, memory_mask):
         return ops.pad(mask, [(0, 0), (0, 0), (memory_length, 0)], constant_values=True)
     shape = ops.shape(memory_mask)[0], ops.shape(mask)[1]
     memory = as_mask(memory_mask, "memory_mask")[:, None]
-    return ops.concatenate([ops.broadcast_to(memory, (*shape, memory_length)),
-                            ops.broadcast_to(mask, (*shape, ops.shape(mask)[2]))], axis=2)
+    return ops.concatenate(
+        [
+            ops.broadcast_to(memory, (*shape, memory_length)),
+            ops.broadcast_to(mask, (*shape, ops.shape(mask)[2])),
+        ],
+        axis=2,
+    )

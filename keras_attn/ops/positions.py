@@ -7,8 +7,9 @@ from keras_attn.ops.arguments import require_positive, require_sizes
 from keras_attn.types import Tensor
 
 
-def sinusoidal_positions(positions: Tensor, depth: int, max_wavelength: float = 10000.0,
-                         layout: str = "interleaved") -> Tensor:
+def sinusoidal_positions(
+    positions: Tensor, depth: int, max_wavelength: float = 10000.0, layout: str = "interleaved"
+) -> Tensor:
     """Sines and cosines of positions, with wavelengths from 2 pi up.
 
     `PE[p, 2i] = sin(p / w^(2i/D))` and `PE[p, 2i+1] = cos(p / w^(2i/D))`. For any shift k,

@@ -53,8 +53,10 @@ def linear(x, kernel, bias=None):
     """
     depth, expected = x.shape[-1], kernel.shape[0]
     if isinstance(depth, int) and isinstance(expected, int) and depth != expected:
-        raise ValueError(f"The last axis must have {expected} entries, the depth that the layer "
-                         f"was built for. Received: a tensor of shape {tuple(x.shape)}")
+        raise ValueError(
+            f"The last axis must have {expected} entries, the depth that the layer "
+            f"was built for. Received: a tensor of shape {tuple(x.shape)}"
+        )
 
     def product(rows):
         rows = ops.matmul(rows, kernel)
@@ -81,11 +83,12 @@ def linear_transposed(x, weights):
 
 def upcast_float16(*tensors):
     """Casts float16 tensors to float32: their product may exceed 65,504, the float16 maximum."""
-    return [ops.cast(x, "float32") if keras.backend.standardize_dtype(x.dtype) == "float16" else x
-            for x in tensors]
+    return [
+        ops.cast(x, "float32") if keras.backend.standardize_dtype(x.dtype) == "float16" else x
+        for x in tensors
+    ]
 
 
 def remat_except_matmuls(function):
-    """On JAX, makes the gradient of the function store only matrix products and recompute the rest.
-    """
+    """On JAX, the gradient of the function stores matrix products only and recomputes the rest."""
     return function if _KERNELS is None else _KERNELS.remat_except_matmuls(function)

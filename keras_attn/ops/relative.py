@@ -21,7 +21,7 @@ def relative_shift(x):
     x = ops.pad(x, [(0, 0)] * (len(outer) + 1) + [(1, 0)])
     # Each row starts one position further left than the row above.
     x = ops.reshape(x, (*outer, count + 1, length))[..., 1:, :]
-    return ops.reshape(x, (*outer, length, count))[..., :count - length + 1]
+    return ops.reshape(x, (*outer, length, count))[..., : count - length + 1]
 
 
 def relative_shift_transpose(x):

@@ -17,7 +17,7 @@ def new_array(shape):
     size = 4 * math.prod(shape)
     memory = np.empty(size + _ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % _ALIGNMENT
-    return memory[start:start + size].view(np.float32).reshape(shape)
+    return memory[start : start + size].view(np.float32).reshape(shape)
 
 
 def as_tensor(array, dtype=None):

@@ -14,9 +14,22 @@ BLOCK = 32
 GRID_BLOCK = 4
 
 
-def windowed_attention(query, key, value, left, right, mask=None, dilation=1, global_tokens=0,
-                       random_blocks=0, seed=0, causal=False, dropout=0.0, dropout_seed=None,
-                       global_heads=None):
+def windowed_attention(
+    query,
+    key,
+    value,
+    left,
+    right,
+    mask=None,
+    dilation=1,
+    global_tokens=0,
+    random_blocks=0,
+    seed=0,
+    causal=False,
+    dropout=0.0,
+    dropout_seed=None,
+    global_heads=None,
+):
     """Attention of each position to a window, and optionally to global tokens and random blocks.
 
     Query i sees key j if `(j - i) / dilation` is an integer in `[-left, right]`. The global tokens
@@ -83,16 +96,20 @@ def windowed_attention(query, key, value, left, right, mask=None, dilation=1, gl
         global_seen = real[:, None, None, None, None, :global_tokens]
         if causal:
             global_seen = ops.logical_and(global_seen, places >= global_positions)
-        parts.append((key[:, :, None, None, :global_tokens],
-                      value[:, :, None, None, :global_tokens], global_seen))
+        parts.append(
+            (
+                key[:, :, None, None, :global_tokens],
+                value[:, :, None, None, :global_tokens],
+                global_seen,
+            )
+        )
     output = _attend(queries, parts, dropout, dropout_seed)
     output = _from_blocks(output, length)
     if not global_tokens:
         return output
     seen = real[:, None, None, :]
     if causal:
-        seen = ops.logical_and(
-            seen, ops.arange(length, dtype="int32") <= global_positions[:, None])
+        seen = ops.logical_and(seen, ops.arange(length, dtype="int32") <= global_positions[:, None])
     if global_heads is not None:
         query, key, value = (ops.convert_to_tensor(x) for x in global_heads)
         query = _scaled(query)
@@ -100,8 +117,17 @@ def windowed_attention(query, key, value, left, right, mask=None, dilation=1, gl
     return ops.concatenate([everywhere, output[:, :, global_tokens:]], axis=2)
 
 
-def window_mask(length, left, right, dilation=1, global_tokens=0, random_blocks=0, seed=0,
-                causal=False, rows=None):
+def window_mask(
+    length,
+    left,
+    right,
+    dilation=1,
+    global_tokens=0,
+    random_blocks=0,
+    seed=0,
+    causal=False,
+    rows=None,
+):
     """Dense mask equivalent to `windowed_attention`.
 
     Arguments not listed here are those of `windowed_attention`.
@@ -126,11 +152,13 @@ def window_mask(length, left, right, dilation=1, global_tokens=0, random_blocks=
         # (R, N, 1) and (T,) -> (R, T)
         drawn = ops.logical_and(
             ops.equal(ops.take(chosen, queries // size, axis=0)[..., None], keys // size),
-            ops.take(valid, queries // size, axis=0)[..., None])
+            ops.take(valid, queries // size, axis=0)[..., None],
+        )
         seen = ops.logical_or(seen, ops.any(drawn, axis=1))
     if global_tokens:
         of_global = ops.logical_or(
-            (keys < global_tokens)[None, :], (queries < global_tokens)[:, None])
+            (keys < global_tokens)[None, :], (queries < global_tokens)[:, None]
+        )
         seen = ops.logical_or(seen, of_global)
     return ops.logical_and(seen, distance <= 0) if causal else seen
 
@@ -165,10 +193,10 @@ def windowed_attention_2d(query, key, value, radius, mask=None, dropout=0.0, dro
     real = ops.ones((1, rows, columns), "bool") if mask is None else as_mask(mask)
     queries, keys, values, reals = (
         _in_grid_blocks(x, sizes)
-        for x in (query, key, value, ops.cast(real, "int32")[:, None, ..., None]))
+        for x in (query, key, value, ops.cast(real, "int32")[:, None, ..., None])
+    )
     keys, values, reals = (_grid_neighbours(x, sides) for x in (keys, values, reals))
-    seen = ops.logical_and(
-        reals[..., 0][..., None, :] != 0, _grid_band(sizes, sides, radius))
+    seen = ops.logical_and(reals[..., 0][..., None, :] != 0, _grid_band(sizes, sides, radius))
     output = _attend(queries, [(keys, values, seen)], dropout, dropout_seed)
     # (B, H, Ny, Nx, Cy Cx, V) -> (B, H, Y, X, V)
     batch, heads, tall, wide, _, depth = ops.shape(output)
@@ -194,10 +222,13 @@ def check_window(left, right, dilation, random_blocks, causal):
         raise ValueError(
             "left, right and random_blocks of a window must be non-negative, and dilation "
             f"positive. Received: left={left}, right={right}, dilation={dilation}, "
-            f"random_blocks={random_blocks}")
+            f"random_blocks={random_blocks}"
+        )
     if random_blocks and (dilation > 1 or causal):
-        raise ValueError("random_blocks are not supported with dilation or a causal window. "
-                         f"Received: dilation={dilation}, causal={causal}")
+        raise ValueError(
+            "random_blocks are not supported with dilation or a causal window. "
+            f"Received: dilation={dilation}, causal={causal}"
+        )
     if causal and right:
         raise ValueError(f"A causal window must have right=0. Received: right={right}")
 
@@ -247,7 +278,7 @@ def _in_blocks(x, size, dilation):
     whole = size * dilation
     batch, heads, length, depth = ops.shape(x)
     number = (length + whole - 1) // whole
-    x = ops.pad(x, ((0, 0), (0, 0), (0, whole - 1), (0, 0)))[:, :, :number * whole]
+    x = ops.pad(x, ((0, 0), (0, 0), (0, whole - 1), (0, 0)))[:, :, : number * whole]
     x = ops.reshape(x, (batch, heads, number, size, dilation, depth))
     return ops.transpose(x, (0, 1, 4, 2, 3, 5))
 
@@ -298,19 +329,23 @@ def _attend(query, parts, dropout, seed):
         parts: List of keys `(…, S, K)`, values `(…, S, V)` and masks `(…, C or 1, S)`.
     """
     logits = [ops.matmul(*upcast_float16(query, ops.swapaxes(key, -1, -2))) for key, _, _ in parts]
-    masks = [ops.broadcast_to(mask, ops.shape(x))
-             for x, (_, _, mask) in zip(logits, parts, strict=True)]
+    masks = [
+        ops.broadcast_to(mask, ops.shape(x)) for x, (_, _, mask) in zip(logits, parts, strict=True)
+    ]
     logits, masks = ops.concatenate(logits, axis=-1), ops.concatenate(masks, axis=-1)
     shape = ops.shape(logits)
     # TensorFlow's softmax supports at most five dimensions.
-    weights = ops.reshape(masked_softmax(*(
-        ops.reshape(x, (-1, shape[-1])) for x in (logits, masks))), shape)
+    weights = ops.reshape(
+        masked_softmax(*(ops.reshape(x, (-1, shape[-1])) for x in (logits, masks))), shape
+    )
     if dropout:
         weights = drop(weights, dropout, seed)
     weights = ops.cast(weights, parts[0][1].dtype)
     ends = [*itertools.accumulate(ops.shape(key)[-2] for key, _, _ in parts[:-1]), None]
-    return sum(ops.matmul(weights[..., start:end], value)
-               for start, end, (_, value, _) in zip([0, *ends], ends, parts, strict=False))
+    return sum(
+        ops.matmul(weights[..., start:end], value)
+        for start, end, (_, value, _) in zip([0, *ends], ends, parts, strict=False)
+    )
 
 
 def _in_grid_blocks(x, sizes):
@@ -318,15 +353,17 @@ def _in_grid_blocks(x, sizes):
     batch, heads, rows, columns, depth = ops.shape(x)
     tall, wide = ((n + size - 1) // size for n, size in zip((rows, columns), sizes, strict=True))
     x = ops.pad(x, ((0, 0), (0, 0), (0, sizes[0] - 1), (0, sizes[1] - 1), (0, 0)))
-    x = x[:, :, :tall * sizes[0], :wide * sizes[1]]
+    x = x[:, :, : tall * sizes[0], : wide * sizes[1]]
     x = ops.reshape(x, (batch, heads, tall, sizes[0], wide, sizes[1], depth))
     x = ops.transpose(x, (0, 1, 2, 4, 3, 5, 6))
     return ops.reshape(x, (batch, heads, tall, wide, sizes[0] * sizes[1], depth))
 
 
 def _grid_neighbours(x, sides):
-    return ops.concatenate([_shifted(_shifted(x, down, 2), aside, 3)
-                            for down in sides[0] for aside in sides[1]], axis=-2)
+    return ops.concatenate(
+        [_shifted(_shifted(x, down, 2), aside, 3) for down in sides[0] for aside in sides[1]],
+        axis=-2,
+    )
 
 
 def _grid_band(sizes, sides, radius):

@@ -25,8 +25,10 @@ class Chart:
         """Where a point lies, as two strings."""
         across = (x - self.x[0]) / (self.x[1] - self.x[0])
         up = (y - self.y[0]) / (self.y[1] - self.y[0])
-        return (f"{LEFT + across * (WIDTH - LEFT - RIGHT):.1f}",
-                f"{HEIGHT - BOTTOM - up * (HEIGHT - TOP - BOTTOM):.1f}")
+        return (
+            f"{LEFT + across * (WIDTH - LEFT - RIGHT):.1f}",
+            f"{HEIGHT - BOTTOM - up * (HEIGHT - TOP - BOTTOM):.1f}",
+        )
 
     def line(self, xs, ys, kind="line"):
         """Draws a line through points."""
@@ -43,40 +45,66 @@ class Chart:
     def bar(self, low, high, height, title):
         """Draws a bar that stands on the axis."""
         (left, bottom), (right, top) = self.at(low, self.y[0]), self.at(high, height)
-        self.marks.append(tag(
-            "rect", tag("title", title), x=f"{float(left) + 1:.1f}", y=top,
-            width=f"{float(right) - float(left) - 2:.1f}",
-            height=f"{float(bottom) - float(top):.1f}", class_="bar"))
+        self.marks.append(
+            tag(
+                "rect",
+                tag("title", title),
+                x=f"{float(left) + 1:.1f}",
+                y=top,
+                width=f"{float(right) - float(left) - 2:.1f}",
+                height=f"{float(bottom) - float(top):.1f}",
+                class_="bar",
+            )
+        )
 
     def svg(self):
         """The drawing."""
         parts = []
         for value in ticks(*self.y):
             _, y = self.at(self.x[0], value)
-            parts += [tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=y, y2=y, class_="rule"),
-                      tag("text", number(value), x=LEFT - 6, y=y, text_anchor="end",
-                          dominant_baseline="middle")]
+            parts += [
+                tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=y, y2=y, class_="rule"),
+                tag(
+                    "text",
+                    number(value),
+                    x=LEFT - 6,
+                    y=y,
+                    text_anchor="end",
+                    dominant_baseline="middle",
+                ),
+            ]
         for value in ticks(*self.x):
             x, _ = self.at(value, self.y[0])
-            parts.append(tag("text", number(value), x=x, y=HEIGHT - BOTTOM + 14,
-                             text_anchor="middle"))
+            parts.append(
+                tag("text", number(value), x=x, y=HEIGHT - BOTTOM + 14, text_anchor="middle")
+            )
         middle = (LEFT + WIDTH - RIGHT) / 2
         parts.append(tag("text", self.titles[0], x=middle, y=HEIGHT - 4, text_anchor="middle"))
         place = f"translate(9 {(TOP + HEIGHT - BOTTOM) / 2}) rotate(-90)"
         parts.append(tag("text", self.titles[1], transform=place, text_anchor="middle"))
-        return tag("svg", parts, self.marks, viewBox=Markup(f"0 0 {WIDTH} {HEIGHT}"), role="img",
-                   aria_label=self.label)
+        return tag(
+            "svg",
+            parts,
+            self.marks,
+            viewBox=Markup(f"0 0 {WIDTH} {HEIGHT}"),
+            role="img",
+            aria_label=self.label,
+        )
 
 
 def interval_bar(value, ends, low):
     """A small drawing of a share and its interval on an axis from `low` to 1."""
+
     def at(share):
         return f"{4 + 152 * (share - low) / max(1 - low, 1e-9):.1f}"
 
     return tag(
-        "svg", tag("line", x1=4, x2=156, y1=9, y2=9, class_="rule"),
+        "svg",
+        tag("line", x1=4, x2=156, y1=9, y2=9, class_="rule"),
         tag("line", x1=at(ends[0]), x2=at(ends[1]), y1=9, y2=9, class_="line"),
-        tag("circle", cx=at(value), cy=9, r=4, class_="dot"), viewBox="0 0 160 18", role="img",
+        tag("circle", cx=at(value), cy=9, r=4, class_="dot"),
+        viewBox="0 0 160 18",
+        role="img",
         aria_label=f"{value:.3f}, from {ends[0]:.3f} to {ends[1]:.3f}",
     )
 

@@ -121,15 +121,22 @@ def tag(name, *content, **attributes):
         attributes: Values, escaped; `_` of a name stands for `-`, and one at its end for nothing
             (`class_`). None: left out.
     """
-    given = "".join(f' {key.rstrip("_").replace("_", "-")}="{escaped(value)}"'
-                    for key, value in attributes.items() if value is not None)
+    given = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escaped(value)}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
     return Markup(f"<{name}{given}>{join(*content)}</{name}>")
 
 
 def join(*content):
     """Several pieces as one."""
-    return Markup("".join(join(*piece) if isinstance(piece, (list, tuple)) else escaped(piece)
-                          for piece in content))
+    return Markup(
+        "".join(
+            join(*piece) if isinstance(piece, (list, tuple)) else escaped(piece)
+            for piece in content
+        )
+    )
 
 
 def escaped(value):
@@ -165,24 +172,43 @@ def table(label, heads, rows, foot=(), text=(0,), kind=None):
         text: Columns that are not numbers.
         kind: Class of the table.
     """
+
     def row(cells):
         made = []
         for column, cell in enumerate(cells):
             cell, attributes = cell if isinstance(cell, tuple) else (cell, {})
             if column == 0:
                 attributes = {"scope": "row", **attributes}
-            made.append(tag("td" if column else "th", cell, **attributes,
-                            class_="text" if column in text else None))
+            made.append(
+                tag(
+                    "td" if column else "th",
+                    cell,
+                    **attributes,
+                    class_="text" if column in text else None,
+                )
+            )
         return tag("tr", made)
 
     rows = list(rows)
-    head = tag("tr", [tag("th", head, scope="col", class_="text" if column in text else None)
-                      for column, head in enumerate(heads)])
+    head = tag(
+        "tr",
+        [
+            tag("th", head, scope="col", class_="text" if column in text else None)
+            for column, head in enumerate(heads)
+        ],
+    )
     return tag(
         "div",
-        tag("table", tag("thead", head), tag("tbody", [row(cells) for cells in rows]),
-            tag("tfoot", [row(cells) for cells in foot]) if foot else "", class_=kind),
-        class_="tall box" if len(rows) > 20 else "box", role="region", aria_label=label,
+        tag(
+            "table",
+            tag("thead", head),
+            tag("tbody", [row(cells) for cells in rows]),
+            tag("tfoot", [row(cells) for cells in foot]) if foot else "",
+            class_=kind,
+        ),
+        class_="tall box" if len(rows) > 20 else "box",
+        role="region",
+        aria_label=label,
         tabindex="0",
     )
 

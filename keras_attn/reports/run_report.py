@@ -30,8 +30,11 @@ def about_the_run(run, results, counts):
     # Settings of the tokenizer are no fields: a run takes them from the model that it starts from.
     defaults = flatten({"data": run.family.tokenizer_fields})
     defaults |= flatten(default_config(run.task.name, run.family.name).to_dict())
-    changed = [[name, str(value), str(defaults[name])]
-               for name, value in sorted(flatten(run.resolved).items()) if value != defaults[name]]
+    changed = [
+        [name, str(value), str(defaults[name])]
+        for name, value in sorted(flatten(run.resolved).items())
+        if value != defaults[name]
+    ]
     data = run.resolved["data"]
     facts = {
         **counts,

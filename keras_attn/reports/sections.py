@@ -19,6 +19,7 @@ def figure(value):
 
 def numbers(metrics, halves=None):
     """Metrics in large type, and half of their intervals, if there are any."""
+
     def number(name, value):
         half = tag("small", f" ± {figure(halves[name])}") if halves else ""
         return tag("div", tag("dt", name), tag("dd", figure(value), half))
@@ -38,18 +39,26 @@ def curves(records, metric):
     ends, losses, window = thinned(steps, [record["loss"] for record in records])
     lines = "Line: training" + (f", means of {window:,} steps" if window > 1 else "")
     _, rates, _ = thinned(steps, [record["learning_rate"] for record in records])
-    return section("Learning curves", columns(
-        _curve("loss", (ends, losses), _validated(records, "loss"), f"{lines}. Dots: validation."),
-        _curve(metric, None, _validated(records, metric), "On the validation rows."),
-        _curve("learning rate", (ends, rates), None, "Its schedule."),
-        kind="three",
-    ))
+    return section(
+        "Learning curves",
+        columns(
+            _curve(
+                "loss", (ends, losses), _validated(records, "loss"), f"{lines}. Dots: validation."
+            ),
+            _curve(metric, None, _validated(records, metric), "On the validation rows."),
+            _curve("learning rate", (ends, rates), None, "Its schedule."),
+            kind="three",
+        ),
+    )
 
 
 def _validated(records, name):
     """Steps and values of a metric of the evaluations."""
-    found = [(record["step"], record[f"validation_{name}"]) for record in records
-             if np.isfinite(record.get(f"validation_{name}", np.nan))]
+    found = [
+        (record["step"], record[f"validation_{name}"])
+        for record in records
+        if np.isfinite(record.get(f"validation_{name}", np.nan))
+    ]
     return [step for step, _ in found], [value for _, value in found]
 
 
@@ -74,12 +83,21 @@ def run_facts(changed, facts):
         changed: Names, values and defaults of fields that differ from these.
         facts: Dict of names and values.
     """
-    return section("The run", columns(
-        tag("div", tag("h3", "Fields that differ from their defaults"),
-            table("Changed fields", ["field", "value", "default"], changed, text=(0, 1, 2))),
-        tag("div", tag("h3", "Facts"),
-            table("Facts", ["fact", "value"], facts.items(), text=(0, 1)))))
-
+    return section(
+        "The run",
+        columns(
+            tag(
+                "div",
+                tag("h3", "Fields that differ from their defaults"),
+                table("Changed fields", ["field", "value", "default"], changed, text=(0, 1, 2)),
+            ),
+            tag(
+                "div",
+                tag("h3", "Facts"),
+                table("Facts", ["fact", "value"], facts.items(), text=(0, 1)),
+            ),
+        ),
+    )
 
 
 def thinned(steps, values, most=60):

@@ -26,6 +26,7 @@ def measure(step, batches, total_steps, minutes, say):
         first GPU, or else of this process; None if unknown), `steps`, `epochs`, `tokens` (without
         padding), `seconds_per_step`, `seconds`.
     """
+
     def take(count):
         """The same first steps at every call."""
         feed = step.feed(batches, 0)
@@ -61,10 +62,14 @@ def measure(step, batches, total_steps, minutes, say):
     }
     held = "" if peak is None else f"; {_megabytes(peak)} in all at its peak"
     say(f"memory: {_megabytes(found['state_bytes'])} for weights, gradients and optimizer{held}")
-    say(f"work of the whole run: {counted(steps, 'step')}, {found['epochs']:.2f} epochs, "
-        f"{counted(found['tokens'], 'token')}")
-    say(f"time: {duration(found['seconds'])}, {1000 * seconds_per_step:,.0f} ms a step, without "
-        "compiling, validation and checkpoints")
+    say(
+        f"work of the whole run: {counted(steps, 'step')}, {found['epochs']:.2f} epochs, "
+        f"{counted(found['tokens'], 'token')}"
+    )
+    say(
+        f"time: {duration(found['seconds'])}, {1000 * seconds_per_step:,.0f} ms a step, without "
+        "compiling, validation and checkpoints"
+    )
     return found
 
 

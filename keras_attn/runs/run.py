@@ -62,8 +62,13 @@ class Run:
         if all(config.train[name] is None for name in ENDS):
             config.train.update(task.default_end)
         check_fields(config, task.name, family.name)
-        check_streams_differ({path: source for path, source in fields(config)
-                              if path.startswith(("data.train", "data.validation"))})
+        check_streams_differ(
+            {
+                path: source
+                for path, source in fields(config)
+                if path.startswith(("data.train", "data.validation"))
+            }
+        )
         self._temporary = None
         if dry_run and config.workdir is None:
             self._temporary = tempfile.TemporaryDirectory()
@@ -75,8 +80,11 @@ class Run:
         # Before anything else uses TensorFlow: a cluster and virtual devices are set up once.
         self.engine = make_engine(**engine)
         self.chief = self.engine.is_chief
-        check_batch_size(config.train.get("batch_size", self.multiple),
-                         config.train.accumulate or 1, self.engine.num_replicas)
+        check_batch_size(
+            config.train.get("batch_size", self.multiple),
+            config.train.accumulate or 1,
+            self.engine.num_replicas,
+        )
         if not task.decodes:
             check_eval_batch_size(config.eval.batch_size, self.engine.num_replicas)
         keras.utils.set_random_seed(config.train.seed)
@@ -96,8 +104,10 @@ class Run:
         tasks = self.task.starts_from
         if trained.family is not self.family or tasks and trained.task not in tasks:
             wanted = "pretrained " * bool(tasks) + f"model of {self.family.title}"
-            raise UserError(f"A {wanted} is needed. Received: {source}, "
-                            f"of {trained.family.title} ({trained.kind})")
+            raise UserError(
+                f"A {wanted} is needed. Received: {source}, "
+                f"of {trained.family.title} ({trained.kind})"
+            )
         return trained
 
     @contextlib.contextmanager
@@ -125,8 +135,10 @@ class Run:
         data = self.config.data
         self.saved = self.workdir.saved_run(self.kind)
         if not self.saved and (self.workdir.read_json("results.json") or {}).get("best_run"):
-            raise UserError("A folder without runs is needed; choose another --workdir. "
-                            f"Received: workdir={self.workdir.path}, which holds several")
+            raise UserError(
+                "A folder without runs is needed; choose another --workdir. "
+                f"Received: workdir={self.workdir.path}, which holds several"
+            )
         self.resumed = self.saved is not None
         if self.resumed:
             self.workdir.check_tokenizer(self.saved, self.family.tokenizers.files)
@@ -173,8 +185,9 @@ class Run:
         Args:
             architecture: Arguments of the backbone, with `vocabulary_size`.
         """
-        chosen = choose_sizes(self.task, self.family, architecture, self.config, self.engine,
-                              self.say)
+        chosen = choose_sizes(
+            self.task, self.family, architecture, self.config, self.engine, self.say
+        )
         chosen = [int(number) for number in self.engine.agree(chosen)]  # the chief's
         for path, value in zip(("train.accumulate", "eval.batch_size"), chosen, strict=True):
             self.set_field(path, value)
@@ -191,8 +204,10 @@ class Run:
             UserError: If the run goes on and its data have changed, or this worker's differ.
         """
         if self.resumed:
-            kept, released = self.saved["data_sha256"].get("pretrained"), \
-                began_as_released(self.saved)
+            kept, released = (
+                self.saved["data_sha256"].get("pretrained"),
+                began_as_released(self.saved),
+            )
         else:
             kept = self.pretrained and self.pretrained.sha256
             released = bool(self.pretrained) and self.pretrained.released
@@ -202,17 +217,22 @@ class Run:
         self.hashes = hashes = {display_name(name): sha256 for name, sha256 in hashes.items()}
         own = int(hashlib.sha256(json.dumps(hashes, sort_keys=True).encode()).hexdigest()[:12], 16)
         if self.engine.agree([own])[0] != own:  # 48 bits: a float64 holds them
-            raise UserError("Every worker must have the same data. Received: data.train, "
-                            "data.validation or pretrained that differ from those of the chief")
+            raise UserError(
+                "Every worker must have the same data. Received: data.train, "
+                "data.validation or pretrained that differ from those of the chief"
+            )
         if self.resumed:
             old = self.saved["data_sha256"]
             changed = sorted(name for name in {*old, *hashes} if old.get(name) != hashes.get(name))
             if changed:
-                raise UserError("A resumed run must keep its data; choose another --workdir, or "
-                                f"the old data. Received: {changed[0]}, which has changed")
+                raise UserError(
+                    "A resumed run must keep its data; choose another --workdir, or "
+                    f"the old data. Received: {changed[0]}, which has changed"
+                )
         if self.chief and not self.dry_run:
-            self.workdir.start(self.kind, self.resolved, architecture, hashes, heads,
-                               released=released)
+            self.workdir.start(
+                self.kind, self.resolved, architecture, hashes, heads, released=released
+            )
 
     def match_heads(self, wanted, anew=()):
         """The heads that start at random, of those wanted; says which, and which are left out.
@@ -252,8 +272,12 @@ class Run:
         with self.engine.scope():
             model = self._make_model(plan)
             optimizer = self.engine.make_optimizer(
-                train.optimizer, model, weight_decay=train.weight_decay,
-                beta_2=train.get("beta_2", 0.999), layer_decay=train.get("layer_decay", 1.0))
+                train.optimizer,
+                model,
+                weight_decay=train.weight_decay,
+                beta_2=train.get("beta_2", 0.999),
+                layer_decay=train.get("layer_decay", 1.0),
+            )
         digits = 0 if batches.mean_rows % 1 == 0 else 1
         self.say(
             f"{counted(model.count_params(), 'parameter')} · "
@@ -262,25 +286,38 @@ class Run:
         )
         steps = total_steps(train, batches.num_batches)
         if best and steps and not 0 < config.eval.every < steps:
-            self.say(f"{best.metric} chooses among one evaluation: eval.every="
-                     f"{config.eval.every} is not below the length of the run, "
-                     f"{counted(steps, 'step')}")
+            self.say(
+                f"{best.metric} chooses among one evaluation: eval.every="
+                f"{config.eval.every} is not below the length of the run, "
+                f"{counted(steps, 'step')}"
+            )
         step = self.engine.make_step(
-            model, optimizer, accumulate=train.accumulate, clip_norm=train.clip_norm,
-            jit=train.jit, seed=train.seed,
+            model,
+            optimizer,
+            accumulate=train.accumulate,
+            clip_norm=train.clip_norm,
+            jit=train.jit,
+            seed=train.seed,
         )
         if self.dry_run:
             found = measure(step, batches, steps, train.minutes, self.say)
             self.meet()  # the chief's data are read to the end
             return found
         trainer = Trainer(
-            step, batches, self.workdir.path, total_steps=steps, minutes=train.minutes,
-            peak=train.learning_rate, warmup_fraction=train.warmup_fraction,
+            step,
+            batches,
+            self.workdir.path,
+            total_steps=steps,
+            minutes=train.minutes,
+            peak=train.learning_rate,
+            warmup_fraction=train.warmup_fraction,
             schedule=train.schedule,
             evaluate=plan.validation and self._evaluator(model, plan),
             evaluate_every=config.eval.every,
-            checkpoint_every=config.checkpoint.every, keep=config.checkpoint.keep,
-            first_weights=lambda model: self._first_weights(model, plan), best=best,
+            checkpoint_every=config.checkpoint.every,
+            keep=config.checkpoint.keep,
+            first_weights=lambda model: self._first_weights(model, plan),
+            best=best,
             average=config.checkpoint.get("average", 1),
         )
         trainer.run()
@@ -290,12 +327,13 @@ class Run:
         """The built model, with its lowest layers frozen as `train.freeze` says."""
         train = self.config.train
         model = self.family.build(
-            self.task.name, plan.architecture, plan.heads, train.precision, train.seed)
+            self.task.name, plan.architecture, plan.heads, train.precision, train.seed
+        )
         model.build()
         backbone, frozen = getattr(model, "backbone", model), train.get("freeze", 0)
         backbone.remat = train.remat
         # The embeddings are below the lowest layer.
-        for part in backbone.variables_by_depth()[:frozen + 1] if frozen else ():
+        for part in backbone.variables_by_depth()[: frozen + 1] if frozen else ():
             for variable in part:
                 variable.trainable = False
         return model
@@ -309,8 +347,7 @@ class Run:
             plan.initialize(model)
 
     def _evaluator(self, model, plan):
-        evaluator = self.engine.make_evaluator(
-            model, jit=self.config.train.jit, rows=plan.outputs)
+        evaluator = self.engine.make_evaluator(model, jit=self.config.train.jit, rows=plan.outputs)
 
         def evaluate(stop):
             found = evaluator.run(plan.validation, stop)
@@ -324,8 +361,11 @@ class Run:
         results = {
             **(trainer.validation or {}),
             "steps": trainer.step,
-            **({"best_step": trainer.best.state["step"]}
-               if trainer.best and trainer.average == 1 else {}),
+            **(
+                {"best_step": trainer.best.state["step"]}
+                if trainer.best and trainer.average == 1
+                else {}
+            ),
             "examples": examples,
             "examples_per_second": examples / max(trainer.seconds, 1e-9),
             "seconds": trainer.seconds,
@@ -337,8 +377,12 @@ class Run:
         if self.chief:
             self.write_results(results)  # first: a disk too full for the model may hold them
             self.workdir.save_model(trainer.step_function.model)
-            self.say(f"{self.workdir / 'results.json'} · " + " · ".join(
-                f"{name} {value:.4f}" for name, value in (trainer.validation or {}).items()))
+            self.say(
+                f"{self.workdir / 'results.json'} · "
+                + " · ".join(
+                    f"{name} {value:.4f}" for name, value in (trainer.validation or {}).items()
+                )
+            )
         self.meet()  # a worker that ended before would look lost to the chief
         return results
 
@@ -361,8 +405,10 @@ def _lowercase(data, pretrained, usual):
         return usual if data.lowercase is None else data.lowercase
     used = read_index(data.train)["lowercase"]
     if data.lowercase not in (None, used):
-        raise UserError("data.lowercase must be that of the prepared text, or be left out. "
-                        f"Received: data.lowercase={data.lowercase}, {data.train} has {used}")
+        raise UserError(
+            "data.lowercase must be that of the prepared text, or be left out. "
+            f"Received: data.lowercase={data.lowercase}, {data.train} has {used}"
+        )
     return used
 
 
@@ -382,6 +428,7 @@ def total_steps(train, batches_per_epoch):
     if train.steps is not None:
         return train.steps
     if train.epochs is None:
-        raise UserError("One of train.steps, train.epochs and train.minutes must be set. "
-                        "Received: none")
+        raise UserError(
+            "One of train.steps, train.epochs and train.minutes must be set. Received: none"
+        )
     return max(1, round(train.epochs * batches_per_epoch))

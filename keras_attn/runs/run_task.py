@@ -13,9 +13,15 @@ from keras_attn.runs.sweep import is_repeated, repeat
 from keras_attn.training.engines import check_several_runs
 
 
-def pretrain(config: ConfigDict, workdir: str | os.PathLike[str] | None = None,
-             pretrained: str | os.PathLike[str] | None = None, *, dry_run: bool = False,
-             engine: str = "tensorflow", **options: Any) -> dict[str, Any]:
+def pretrain(
+    config: ConfigDict,
+    workdir: str | os.PathLike[str] | None = None,
+    pretrained: str | os.PathLike[str] | None = None,
+    *,
+    dry_run: bool = False,
+    engine: str = "tensorflow",
+    **options: Any,
+) -> dict[str, Any]:
     """Pretrains a model on text without labels: a BERT, a GPT-2 or an XLNet.
 
     The same call with the same config resumes the run from its newest checkpoint.
@@ -39,13 +45,20 @@ def pretrain(config: ConfigDict, workdir: str | os.PathLike[str] | None = None,
         UserError: If the user can fix it: fields, files, diverged losses.
         Stopped: After SIGTERM or Ctrl-C, when everything is saved.
     """
-    return run_task(config, workdir, pretrained, dry_run, command="pretrain",
-                    engine={"name": engine, **options})
+    return run_task(
+        config, workdir, pretrained, dry_run, command="pretrain", engine={"name": engine, **options}
+    )
 
 
-def finetune(config: ConfigDict, workdir: str | os.PathLike[str] | None = None,
-             pretrained: str | os.PathLike[str] | None = None, *, dry_run: bool = False,
-             engine: str = "tensorflow", **options: Any) -> dict[str, Any]:
+def finetune(
+    config: ConfigDict,
+    workdir: str | os.PathLike[str] | None = None,
+    pretrained: str | os.PathLike[str] | None = None,
+    *,
+    dry_run: bool = False,
+    engine: str = "tensorflow",
+    **options: Any,
+) -> dict[str, Any]:
     """Finetunes a model on labeled data: classification, regression, question answering; or trains
     a model to translate.
 
@@ -69,8 +82,7 @@ def finetune(config: ConfigDict, workdir: str | os.PathLike[str] | None = None,
         UserError: If the user can fix it: fields, files, diverged losses.
         Stopped: After SIGTERM or Ctrl-C, when everything is saved.
     """
-    run = functools.partial(run_task, command="finetune",
-                            engine={"name": engine, **options})
+    run = functools.partial(run_task, command="finetune", engine={"name": engine, **options})
     if is_repeated(config):
         check_several_runs(engine, **options)
         run = functools.partial(repeat, run)
@@ -108,7 +120,9 @@ def _family_of(task, config, workdir, pretrained):
     named = config.get("model", {}).get("family")
     if named is None:
         held = (family_name(folder) for folder in (workdir, pretrained) if folder)
-        named = next((name for name in held if name and FAMILIES[name].supports(task)),
-                     TASKS.fields(task).family)
+        named = next(
+            (name for name in held if name and FAMILIES[name].supports(task)),
+            TASKS.fields(task).family,
+        )
     FAMILIES[named].model_class(task)  # raises if there is none
     return named

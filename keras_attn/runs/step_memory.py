@@ -74,9 +74,13 @@ def step_size(task, family, architecture, config):
     targets, vocabulary = task.targets(config.data), architecture["vocabulary_size"]
     layers = family.memory(architecture, config.data.length, targets)
     return StepSize(
-        parameters=layers.parameters, table=vocabulary * architecture["hidden_dim"] if targets else
-        0, inputs=layers.inputs, activations=layers.activations, layer=layers.layer,
-        logits=targets * vocabulary)
+        parameters=layers.parameters,
+        table=vocabulary * architecture["hidden_dim"] if targets else 0,
+        inputs=layers.inputs,
+        activations=layers.activations,
+        layer=layers.layer,
+        logits=targets * vocabulary,
+    )
 
 
 def choose_sizes(task, family, architecture, config, engine, say):
@@ -98,8 +102,10 @@ def choose_sizes(task, family, architecture, config, engine, say):
     if free is None:
         return config.train.accumulate or 1, config.eval.batch_size
     size, rows = step_size(task, family, architecture, config), config.eval.batch_size
-    return (_accumulate(size, config, engine, free, say),
-            rows if task.decodes else _evaluated_rows(size, config, engine, free, say))
+    return (
+        _accumulate(size, config, engine, free, say),
+        rows if task.decodes else _evaluated_rows(size, config, engine, free, say),
+    )
 
 
 def _evaluated_rows(size, config, engine, free, say):
@@ -112,44 +118,62 @@ def _evaluated_rows(size, config, engine, free, say):
     while needed(fitting) > RESERVE * free and fitting % (2 * replicas) == 0:
         fitting //= 2
     if fitting < rows:
-        say(f"eval.batch_size={fitting}: a batch of {counted(rows, 'row')} would need about "
-            f"{_gigabytes(needed(rows))}, {_gigabytes(free)} are available")
+        say(
+            f"eval.batch_size={fitting}: a batch of {counted(rows, 'row')} would need about "
+            f"{_gigabytes(needed(rows))}, {_gigabytes(free)} are available"
+        )
     return fitting
 
 
 def _accumulate(size, config, engine, free, say):
     train, replicas, given = config.train, engine.num_replicas, config.train.accumulate
-    rows = train.batch_size if "batch_size" in train else max(
-        1, train.batch_tokens // config.data.length)
+    rows = (
+        train.batch_size
+        if "batch_size" in train
+        else max(1, train.batch_tokens // config.data.length)
+    )
 
     def needed(accumulate):
         return size.bytes(
-            -(-rows // (replicas * accumulate)), accumulate=accumulate, remat=train.remat,
-            half=train.precision != "float32", jit=train.jit)
+            -(-rows // (replicas * accumulate)),
+            accumulate=accumulate,
+            remat=train.remat,
+            half=train.precision != "float32",
+            jit=train.jit,
+        )
 
     fewest = given or 1
     if needed(fewest) <= RESERVE * free:
         return fewest
-    wanted = (f"a step of {counted(rows, 'row')} would need about {_gigabytes(needed(fewest))}, "
-              f"{_gigabytes(free)} are available")
+    wanted = (
+        f"a step of {counted(rows, 'row')} would need about {_gigabytes(needed(fewest))}, "
+        f"{_gigabytes(free)} are available"
+    )
     if given:
-        say(f"warning: with train.accumulate={given} {wanted}; a greater train.accumulate "
-            f"or train.remat=True needs less")
+        say(
+            f"warning: with train.accumulate={given} {wanted}; a greater train.accumulate "
+            f"or train.remat=True needs less"
+        )
         return given
     share = max(1, rows // replicas)
     for accumulate in range(2, share + 1):
         if (share % accumulate == 0 or "batch_tokens" in train) and (
-                needed(accumulate) <= RESERVE * free):
+            needed(accumulate) <= RESERVE * free
+        ):
             say(f"train.accumulate={accumulate}: {wanted}")
             return accumulate
-    raise UserError(f"Not enough memory: {wanted}, and with one row at a time "
-                    f"{_gigabytes(needed(share))}. {_advice(train)}")
+    raise UserError(
+        f"Not enough memory: {wanted}, and with one row at a time "
+        f"{_gigabytes(needed(share))}. {_advice(train)}"
+    )
 
 
 def _advice(train):
     remat = "" if train.remat else "Set train.remat=True, or "
-    return (f"{remat}{'lower' if remat else 'Lower'} data.length or model.size, or train on a "
-            "machine with more memory.")
+    return (
+        f"{remat}{'lower' if remat else 'Lower'} data.length or model.size, or train on a "
+        "machine with more memory."
+    )
 
 
 def _gigabytes(number):

@@ -68,8 +68,10 @@ def repeat(run_once, config, workdir, pretrained, dry_run):
     if len(tried) == 1 or "diverged" not in tried[best]:
         repeated = [runs.run(*best, seed) for seed in seeds]
     if all("diverged" in run for run in repeated):
-        raise UserError("All runs have diverged; lower search.learning_rates or "
-                        f"train.learning_rate. Received: {', '.join(map(str, rates))}")
+        raise UserError(
+            "All runs have diverged; lower search.learning_rates or "
+            f"train.learning_rate. Received: {', '.join(map(str, rates))}"
+        )
     return runs.finish(tried, repeated)
 
 
@@ -91,13 +93,16 @@ class _Runs:
         self.workdir = Workdir(self.folder)
         self.workdir.create()
         if self.workdir.read_json("config.json") is not None:
-            raise UserError("Several runs need a folder without a run of its own. "
-                            f"Received: workdir={self.folder}")
+            raise UserError(
+                "Several runs need a folder without a run of its own. "
+                f"Received: workdir={self.folder}"
+            )
         before = self.workdir.read_json("settings.json")
         known = declared(self.task)
         if before is not None:
             self.config.update_from_flattened_dict(
-                fields_to_keep(before, self.config.to_dict(), known))
+                fields_to_keep(before, self.config.to_dict(), known)
+            )
         self.settings = _settings(self.config, self.pretrained)
         if before is not None:  # else one table would stand in place of another's
             check_same(before, self.settings, known)
@@ -110,7 +115,8 @@ class _Runs:
             self.config.train.update(learning_rate=rate, batch_size=size, seed=seed)
             try:
                 results = self.run_once(
-                    self.config, self.workdir / name, self.pretrained, False, compared=True)
+                    self.config, self.workdir / name, self.pretrained, False, compared=True
+                )
                 metrics = metrics_among(results)
                 self.names, self.results[name] = list(metrics), results
             except DivergedError as error:
@@ -118,9 +124,14 @@ class _Runs:
                 metrics = {}
             self.workdir.write_json("settings.json", self.settings)
             gc.collect()  # a step and its functions refer to each other, and to the weights
-            self.found[name] = {"run": name, "learning_rate": self._rate_of(name, rate),
-                                "batch_size": size,
-                                "seed": seed, **metrics, **({} if metrics else {"diverged": True})}
+            self.found[name] = {
+                "run": name,
+                "learning_rate": self._rate_of(name, rate),
+                "batch_size": size,
+                "seed": seed,
+                **metrics,
+                **({} if metrics else {"diverged": True}),
+            }
         return self.found[name]
 
     def _rate_of(self, name, rate):
@@ -145,14 +156,22 @@ class _Runs:
         best = max(repeated, key=self.score)["run"]
         if "to_beat" in self.results[best]:  # of the same rows for all seeds
             results["to_beat"] = self.results[best]["to_beat"]
-        results.update(best_run=best, tried=len(tried), diverged=len(lost),
-                       runs=list(self.found.values()),
-                       **TASKS[self.task].combine(
-                           [self.results[run["run"]] for run in repeated]))
+        results.update(
+            best_run=best,
+            tried=len(tried),
+            diverged=len(lost),
+            runs=list(self.found.values()),
+            **TASKS[self.task].combine([self.results[run["run"]] for run in repeated]),
+        )
         self.workdir.write_json("results.json", results)
         if self.config.eval.report:
-            write_runs_report(TASKS[self.task], self.workdir, results, self.names,
-                              [run["run"] for run in repeated])
+            write_runs_report(
+                TASKS[self.task],
+                self.workdir,
+                results,
+                self.names,
+                [run["run"] for run in repeated],
+            )
         print("\n" + _table(self.found.values(), self.names))
         for line in told_over_seeds(results, self.names, len(repeated)):
             print(line)
@@ -183,13 +202,19 @@ def seeds_of(folder):
     try:
         runs = {run["run"]: run for run in results.get("runs", ())}
         best = runs.get(results["best_run"])
-        found = [run for run in runs.values() if best and "diverged" not in run and all(
-            run[name] == best[name] for name in ("learning_rate", "batch_size"))]
+        found = [
+            run
+            for run in runs.values()
+            if best
+            and "diverged" not in run
+            and all(run[name] == best[name] for name in ("learning_rate", "batch_size"))
+        ]
         if any(type(run["seed"]) is not int for run in found):
             raise TypeError
     except (KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"{workdir / 'results.json'} must be that of several runs. "
-                        "Received: something else") from error
+        raise UserError(
+            f"{workdir / 'results.json'} must be that of several runs. Received: something else"
+        ) from error
     for run in found:
         check_run_name(run["run"], workdir / "results.json")
     return found
@@ -197,12 +222,20 @@ def seeds_of(folder):
 
 def _table(runs, names):
     heads = ["run", *names]
-    rows = [[run["run"], *("diverged" if "diverged" in run else f"{run[name]:.4f}"
-                               for name in names)] for run in runs]
+    rows = [
+        [run["run"], *("diverged" if "diverged" in run else f"{run[name]:.4f}" for name in names)]
+        for run in runs
+    ]
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
-    return "\n".join("  ".join([row[0].ljust(widths[0]), *(
-        cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))])
-        for row in [heads, *rows])
+    return "\n".join(
+        "  ".join(
+            [
+                row[0].ljust(widths[0]),
+                *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)),
+            ]
+        )
+        for row in [heads, *rows]
+    )
 
 
 def _numbers(config, name, kind):
@@ -214,6 +247,7 @@ def _numbers(config, name, kind):
     except ValueError:
         found = []
     if any(not number > 0 for number in found) or len(found) < len(parts):
-        raise UserError(f"search.{name} must be numbers above 0, with commas. "
-                        f"Received: search.{name}={text}")
+        raise UserError(
+            f"search.{name} must be numbers above 0, with commas. Received: search.{name}={text}"
+        )
     return list(dict.fromkeys(found))

@@ -22,15 +22,19 @@ def write_runs_report(task, workdir, results, names, repeated):
     Raises:
         UserError: If it cannot be written.
     """
+
     def row(run):
         name, place = run["run"], f"{urllib.parse.quote(run['run'])}/{NAME}"
         if tf.io.gfile.exists(workdir / f"{run['run']}/{NAME}"):
             name = tag("a", name, href=place)
         mark = " · best" if run["run"] == results["best_run"] else ""
-        return [join(name, mark), f"{run['learning_rate']:g}",
-                f"{run['batch_size']:,}", run["seed"],
-                *("diverged" if "diverged" in run else figure(run[name])
-                  for name in names)]
+        return [
+            join(name, mark),
+            f"{run['learning_rate']:g}",
+            f"{run['batch_size']:,}",
+            run["seed"],
+            *("diverged" if "diverged" in run else figure(run[name]) for name in names),
+        ]
 
     heads = ["run", "learning rate", "batch size", "seed", *names]
     means, halves, foot = {name: results[name] for name in names}, None, []
@@ -39,16 +43,23 @@ def write_runs_report(task, workdir, results, names, repeated):
         halves = {name: results[f"{name}_interval"] for name in names}
         deviations = [figure(results[f"{name}_deviation"]) for name in names]
         foot = [[("standard deviation over seeds", {"colspan": 4}), *deviations]]
-        seeds = (f"Means of {len(repeated)} seeds and their 95 % intervals: "
-                 f"{', '.join(repeated)}.")
+        seeds = f"Means of {len(repeated)} seeds and their 95 % intervals: {', '.join(repeated)}."
     if results["diverged"]:
         seeds += f" Seeds that have diverged, and are left out: {results['diverged']}."
     best = f"{urllib.parse.quote(results['best_run'])}/{NAME}"
     write_page(
-        workdir, f"{len(results['runs'])} runs",
-        section("Results", numbers(means, halves), tag("p", seeds),
-                tag("p", "The validation rows that compare the runs also measure them, which "
-                         "flatters the best: give finetune.evaluate other rows.")),
+        workdir,
+        f"{len(results['runs'])} runs",
+        section(
+            "Results",
+            numbers(means, halves),
+            tag("p", seeds),
+            tag(
+                "p",
+                "The validation rows that compare the runs also measure them, which "
+                "flatters the best: give finetune.evaluate other rows.",
+            ),
+        ),
         section("Runs", table("Runs", heads, map(row, results["runs"]), foot)),
         *task.sections(results, best),
     )

@@ -86,8 +86,9 @@ class Task:
         Raises:
             UserError: If the user can fix it: a field, a file, a missing column.
         """
-        raise UserError(f"Models for {self.name} are not trained, only loaded. "
-                        f"Received: kind={run.kind}")
+        raise UserError(
+            f"Models for {self.name} are not trained, only loaded. Received: kind={run.kind}"
+        )
 
     def targets(self, data: Mapping) -> int:
         """Returns how many tokens of a row are predicted over the vocabulary.
@@ -158,8 +159,15 @@ class Task:
         """
         raise NotImplementedError
 
-    def predict_texts(self, model: Any, texts: list, text_pairs: list | None, file: Any,
-                      output: str, options: Mapping) -> None:
+    def predict_texts(
+        self,
+        model: Any,
+        texts: list,
+        text_pairs: list | None,
+        file: Any,
+        output: str,
+        options: Mapping,
+    ) -> None:
         """Writes a prediction for each text.
 
         Args:
@@ -172,8 +180,16 @@ class Task:
         """
         raise self._unsuited("finetune.predict", model)
 
-    def predict_file(self, model: Any, source: str, file: Any, output: str, batch_size: int,
-                     reading: Mapping, options: Mapping) -> None:
+    def predict_file(
+        self,
+        model: Any,
+        source: str,
+        file: Any,
+        output: str,
+        batch_size: int,
+        reading: Mapping,
+        options: Mapping,
+    ) -> None:
         """Writes a prediction for each row of a file.
 
         Args:
@@ -188,8 +204,9 @@ class Task:
         """
         raise self._unsuited("finetune.predict", model)
 
-    def evaluate(self, model: Any, data: str, batch_size: int, reading: Mapping,
-                 options: Mapping) -> dict:
+    def evaluate(
+        self, model: Any, data: str, batch_size: int, reading: Mapping, options: Mapping
+    ) -> dict:
         """Returns metrics on labeled data.
 
         Args:
@@ -240,8 +257,10 @@ class Task:
         return []
 
     def _unsuited(self, command, model):
-        return UserError(f"`python -m {command}` does not support models for {self.name}. Use "
-                         f"`{self.command}`. Received: {model.path}")
+        return UserError(
+            f"`python -m {command}` does not support models for {self.name}. Use "
+            f"`{self.command}`. Received: {model.path}"
+        )
 
     # Checkpoints of other libraries. A family's format of `transformers` has a class for a task
     # with HUGGINGFACE_CLASS in its module `fields`; these methods describe its head.
@@ -258,8 +277,9 @@ class Task:
         """
         return None
 
-    def read_head(self, config: Mapping, path: str, dropout: str | None = None
-                  ) -> tuple[dict, dict]:
+    def read_head(
+        self, config: Mapping, path: str, dropout: str | None = None
+    ) -> tuple[dict, dict]:
         """Returns the arguments of the head, and those of `TrainedModel` that it needs: `labels`.
 
         Args:

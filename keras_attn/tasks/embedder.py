@@ -34,14 +34,16 @@ class Embedder:
         self.tokenizer, self.config = trained.tokenizer, trained.config
         self.model = trained.make_model()
         self._run = inference_function(
-            lambda batch: self.model(batch, training=False), self.model, reduce_retracing=True)
+            lambda batch: self.model(batch, training=False), self.model, reduce_retracing=True
+        )
 
     @property
     def max_length(self):
         """Tokens of the longest text, with special tokens."""
         backbone = getattr(self.model, "backbone", self.model)
-        return (getattr(backbone, "max_length", None) or self.config["data"].get("length")
-                or MAX_LENGTH)
+        return (
+            getattr(backbone, "max_length", None) or self.config["data"].get("length") or MAX_LENGTH
+        )
 
     @property
     def length(self):
@@ -62,8 +64,10 @@ class Embedder:
         if pooling not in ("mean", "cls"):
             raise UserError(f"pooling must be mean or cls. Received: pooling={pooling}")
         if pooling == "cls" and not self.tokenizer.row_layout.before:
-            raise UserError("pooling=mean is needed by a model whose rows begin without a mark. "
-                            "Received: pooling=cls")
+            raise UserError(
+                "pooling=mean is needed by a model whose rows begin without a mark. "
+                "Received: pooling=cls"
+            )
         texts = listed(texts)
 
         def vectors(batch):
@@ -89,8 +93,14 @@ class Embedder:
         """
         length = self.length
         examples = TextExamples(
-            listed(texts), text_pairs, None, self.tokenizer, length=length,
-            batch_size=len(texts), shuffle=False)
+            listed(texts),
+            text_pairs,
+            None,
+            self.tokenizer,
+            length=length,
+            batch_size=len(texts),
+            shuffle=False,
+        )
         self.cut[length] += examples.num_cut
         batch = TableBatches(examples).batch(0, 0, len(texts))
         return {name: batch[name] for name in ("token_ids", "segment_ids", "padding_mask")}
@@ -104,14 +114,22 @@ class Embedder:
         if not texts:
             return []
         examples = TextExamples(
-            texts, text_pairs, None, self.tokenizer, length=length, batch_size=batch_size,
-            shuffle=False, windows=windows,
+            texts,
+            text_pairs,
+            None,
+            self.tokenizer,
+            length=length,
+            batch_size=batch_size,
+            shuffle=False,
+            windows=windows,
         )
         self.cut[length] += examples.num_cut
         batches = TableBatches(examples)
-        rows = [np.asarray(function(batches.batch(i, 0, batch_size)))
-                for i in range(batches.num_batches)]
-        rows = np.concatenate(rows)[:examples.num_examples]
+        rows = [
+            np.asarray(function(batches.batch(i, 0, batch_size)))
+            for i in range(batches.num_batches)
+        ]
+        rows = np.concatenate(rows)[: examples.num_examples]
         check_outputs(rows, f"the model in {self.path}")
         return [mean_by_text(rows, examples.owners, examples.num_texts)]
 

@@ -24,11 +24,15 @@ def read_labels(workdir, num_classes=None, fields=()):
     path, found = workdir / "labels.json", workdir.read_json("labels.json")
     fields = ("names", *fields)
     if found is None or not found.keys() >= {*fields}:
-        raise UserError(f"{path} must be that of a classifier, with {' and '.join(fields)}. "
-                        "Received: something else, or no file")
+        raise UserError(
+            f"{path} must be that of a classifier, with {' and '.join(fields)}. "
+            "Received: something else, or no file"
+        )
     names = found["names"]
     check_class_names(names, "names", path)
     if num_classes not in (None, len(names) or 1):
-        raise UserError(f"names must have one name for each of the {shorten(num_classes)} classes "
-                        f"of the model. Received: {counted(len(names), 'name')} in {path}")
+        raise UserError(
+            f"names must have one name for each of the {shorten(num_classes)} classes "
+            f"of the model. Received: {counted(len(names), 'name')} in {path}"
+        )
     return found

@@ -17,5 +17,7 @@ def with_defaults(heads, defaults):
 def require_float32(trained, precision):
     """Raises a `UserError` for a precision that only models that generate text take."""
     if precision != "float32":
-        raise UserError(f"precision={precision} is supported for text generation only. Use "
-                        f"precision=float32. Received: {trained.path}, of {trained.kind}")
+        raise UserError(
+            f"precision={precision} is supported for text generation only. Use "
+            f"precision=float32. Received: {trained.path}, of {trained.kind}"
+        )

@@ -69,9 +69,11 @@ class BytePairTokenizer:
         self.end_mark = end_mark
         ids = {piece: number for number, piece in enumerate(self.vocabulary)}
         if error := self._find_error(ids):
-            raise UserError("A BPE vocabulary must contain all bytes, "
-                            f"{END_OF_TEXT} and the tokens of all merges, each once. "
-                            f"Received: {name} with {error}")
+            raise UserError(
+                "A BPE vocabulary must contain all bytes, "
+                f"{END_OF_TEXT} and the tokens of all merges, each once. "
+                f"Received: {name} with {error}"
+            )
         self.end_id = ids[END_OF_TEXT]
         size = self.vocabulary_size
         while self.vocabulary[size - 1] == padding_row_name(size - 1):
@@ -135,11 +137,11 @@ class BytePairTokenizer:
         """The last tokens of the vocabulary that cannot occur in text, except `<|endoftext|>`."""
         joined = {*_alphabet(), *map("".join, self.merges), END_OF_TEXT}
         last = max(n for n, piece in enumerate(self.vocabulary) if piece in joined)
-        return self.vocabulary[last + 1:]
+        return self.vocabulary[last + 1 :]
 
     def without_padding_rows(self):
         """Returns this tokenizer without the padding of its vocabulary."""
-        tokens = self.vocabulary[:self.vocabulary_size - self.num_padding_rows]
+        tokens = self.vocabulary[: self.vocabulary_size - self.num_padding_rows]
         return BytePairTokenizer(tokens, self.merges, end_mark=self.end_mark)
 
     def write(self, folder, names=FILES[0], title=_TITLE):
@@ -152,8 +154,9 @@ class BytePairTokenizer:
         """
         ids = {piece: number for number, piece in enumerate(self.vocabulary)}
         lines = [*filter(None, [title]), *map(" ".join, self.merges), ""]
-        for name, text in zip(names, (json.dumps(ids, ensure_ascii=False), "\n".join(lines)),
-                              strict=True):
+        for name, text in zip(
+            names, (json.dumps(ids, ensure_ascii=False), "\n".join(lines)), strict=True
+        ):
             atomic_write(posixpath.join(str(folder), name), text.encode())
 
     def encode(self, texts, threads=None):
@@ -169,7 +172,7 @@ class BytePairTokenizer:
         """
         flat, lengths = [np.zeros(0, np.int32)], []
         for start in range(0, len(texts), _CHUNK):
-            rows = self._tokenizer.encode_batch_fast(list(texts[start:start + _CHUNK]))
+            rows = self._tokenizer.encode_batch_fast(list(texts[start : start + _CHUNK]))
             lengths += map(len, rows)
             flat += [np.array(row.ids, np.int32) for row in rows]
         return np.concatenate(flat), np.cumsum(lengths, dtype=np.int64)
@@ -183,8 +186,9 @@ class BytePairTokenizer:
         Returns:
             List of strings; bytes that are not valid UTF-8 become U+FFFD.
         """
-        return self._tokenizer.decode_batch([np.asarray(row).tolist() for row in rows],
-                                            skip_special_tokens=False)
+        return self._tokenizer.decode_batch(
+            [np.asarray(row).tolist() for row in rows], skip_special_tokens=False
+        )
 
     def to_bytes(self, ids):
         """Returns the bytes of tokens, which may be parts of characters.
@@ -219,13 +223,14 @@ def read_files(folder, files=FILES):
         if tf.io.gfile.exists(vocabulary) and tf.io.gfile.exists(merges):
             break
     else:
-        raise UserError(f"The folder must contain {' and '.join(files[0])}. "
-                        f"Received: {folder}")
+        raise UserError(f"The folder must contain {' and '.join(files[0])}. Received: {folder}")
     ids = read_object(vocabulary)
     pieces = sorted(ids, key=lambda piece: ids[piece] if type(ids[piece]) is int else -1)
     if [ids[piece] for piece in pieces] != list(range(len(pieces))):
-        raise UserError("A vocabulary file must be a JSON object that maps tokens to the ids 0, 1, "
-                        f"2, …. Received: other ids in {vocabulary}")
+        raise UserError(
+            "A vocabulary file must be a JSON object that maps tokens to the ids 0, 1, "
+            f"2, …. Received: other ids in {vocabulary}"
+        )
     content = read_bytes(merges)
     try:
         # Tokens contain no line breaks, as bytes are written as printable characters.
@@ -235,13 +240,16 @@ def read_files(folder, files=FILES):
     lines = lines[1:] if lines[0].startswith("#version") else lines
     pairs = [tuple(line.split(" ")) for line in lines if line.strip()]
     if any(len(pair) != 2 for pair in pairs):
-        raise UserError("Each line of a merges file must hold two tokens. "
-                        f"Received: {merges} with a different line")
+        raise UserError(
+            "Each line of a merges file must hold two tokens. "
+            f"Received: {merges} with a different line"
+        )
     if missing := _unreachable(pieces, pairs):
         raise UserError(
             f"{merges} is incomplete or belongs to another model: no merge yields {missing[0]!r}"
             + (f" and {counted(len(missing) - 1, 'more token')}" if len(missing) > 1 else "")
-            + f" of {names[0]}. Copy both files again")
+            + f" of {names[0]}. Copy both files again"
+        )
     return pieces, pairs
 
 
@@ -254,8 +262,11 @@ def _unreachable(pieces, pairs):
     last = max((n for n, piece in enumerate(pieces) if piece in reachable), default=-1)
     end = pieces.index(END_OF_TEXT) if END_OF_TEXT in pieces else -1
     text = pieces[:end] if end > last else pieces
-    return [piece for piece in text
-            if piece not in reachable and not re.fullmatch(r"<.*>|\[.*\]", piece, re.DOTALL)]
+    return [
+        piece
+        for piece in text
+        if piece not in reachable and not re.fullmatch(r"<.*>|\[.*\]", piece, re.DOTALL)
+    ]
 
 
 def train_byte_pairs(texts, size):
@@ -275,12 +286,18 @@ def train_byte_pairs(texts, size):
 
     alphabet = _alphabet()
     if size <= len(alphabet):
-        raise UserError(f"vocab_size must be at least {len(alphabet) + 1} for BPE: all bytes and "
-                        f"{END_OF_TEXT}. Received: vocab_size={size}")
+        raise UserError(
+            f"vocab_size must be at least {len(alphabet) + 1} for BPE: all bytes and "
+            f"{END_OF_TEXT}. Received: vocab_size={size}"
+        )
     trained = tokenizers.Tokenizer(tokenizers.models.BPE())
     trained.pre_tokenizer = _byte_level()
-    trained.train_from_iterator(cut_long_words(texts), tokenizers.trainers.BpeTrainer(
-        vocab_size=size - 1, min_frequency=2, initial_alphabet=alphabet, show_progress=False))
+    trained.train_from_iterator(
+        cut_long_words(texts),
+        tokenizers.trainers.BpeTrainer(
+            vocab_size=size - 1, min_frequency=2, initial_alphabet=alphabet, show_progress=False
+        ),
+    )
     model = json.loads(trained.to_str())["model"]
     pieces = sorted(model["vocab"], key=model["vocab"].get)
     pairs = [pair.split(" ") if isinstance(pair, str) else pair for pair in model["merges"]]

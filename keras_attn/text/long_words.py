@@ -6,8 +6,7 @@ import re
 MAX_WORD_LENGTH = 200
 # Number of characters of a longer word, such as a genome, that are used for training.
 MAX_LEARNED_CHARACTERS = 10_000
-_LONG_RUN = re.compile(
-    rf"(?<!\S)\S{{{MAX_WORD_LENGTH + 1},}}|(?<!\s)\s{{{MAX_WORD_LENGTH + 1},}}")
+_LONG_RUN = re.compile(rf"(?<!\S)\S{{{MAX_WORD_LENGTH + 1},}}|(?<!\s)\s{{{MAX_WORD_LENGTH + 1},}}")
 
 
 def cut_long_words(texts):
@@ -24,7 +23,7 @@ def cut_long_words(texts):
         start = 0
         for run in _LONG_RUN.finditer(text) if len(text) > MAX_WORD_LENGTH else ():
             cuts = range(run.start() + MAX_WORD_LENGTH, run.end(), MAX_WORD_LENGTH)
-            for cut in cuts[:MAX_LEARNED_CHARACTERS // MAX_WORD_LENGTH]:
+            for cut in cuts[: MAX_LEARNED_CHARACTERS // MAX_WORD_LENGTH]:
                 yield text[start:cut]
                 start = cut
             if len(cuts) > MAX_LEARNED_CHARACTERS // MAX_WORD_LENGTH:

@@ -44,19 +44,47 @@ def _train_word_pieces(texts, size, lowercase):
     return WordPieceTokenizer(train_vocabulary(texts, size, lowercase), lowercase)
 
 
-KINDS = {one.name: one for one in (
-    Kind("word_pieces", (FILE,), True, WordPieceTokenizer.verbatim, WordPieceTokenizer,
-         WordPieceTokenizer.from_file, _train_word_pieces),
-    Kind("byte_pairs", byte_pairs.FILES[0], False, BytePairTokenizer.verbatim,
-         BytePairTokenizer, lambda folder, _: BytePairTokenizer.read(folder),
-         lambda texts, size, _: train_byte_pairs(texts, size)),
-    Kind("sentence_pieces", (sentence_pieces.FILE,), False,
-         SentencePieceTokenizer.verbatim, SentencePieceTokenizer.from_recipe,
-         SentencePieceTokenizer.read, train_sentence_pieces),
-    Kind("subwords", (subwords.FILE,), False, Subwords.verbatim, Subwords.from_recipe,
-         lambda path, _: Subwords.read(path),
-         lambda texts, size, _, kind="bpe": Subwords(train_subwords(texts, size, kind))),
-)}
+KINDS = {
+    one.name: one
+    for one in (
+        Kind(
+            "word_pieces",
+            (FILE,),
+            True,
+            WordPieceTokenizer.verbatim,
+            WordPieceTokenizer,
+            WordPieceTokenizer.from_file,
+            _train_word_pieces,
+        ),
+        Kind(
+            "byte_pairs",
+            byte_pairs.FILES[0],
+            False,
+            BytePairTokenizer.verbatim,
+            BytePairTokenizer,
+            lambda folder, _: BytePairTokenizer.read(folder),
+            lambda texts, size, _: train_byte_pairs(texts, size),
+        ),
+        Kind(
+            "sentence_pieces",
+            (sentence_pieces.FILE,),
+            False,
+            SentencePieceTokenizer.verbatim,
+            SentencePieceTokenizer.from_recipe,
+            SentencePieceTokenizer.read,
+            train_sentence_pieces,
+        ),
+        Kind(
+            "subwords",
+            (subwords.FILE,),
+            False,
+            Subwords.verbatim,
+            Subwords.from_recipe,
+            lambda path, _: Subwords.read(path),
+            lambda texts, size, _, kind="bpe": Subwords(train_subwords(texts, size, kind)),
+        ),
+    )
+}
 
 
 def make_tokenizer(recipe):

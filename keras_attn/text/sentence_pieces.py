@@ -82,17 +82,26 @@ class SentencePieceTokenizer:
         ids = {piece: number for number, piece in enumerate(self.vocabulary)}
         missing = [token for token in (UNKNOWN, *SPECIAL_TOKENS) if token not in ids]
         if missing:
-            raise UserError(f"{name} lacks special tokens of XLNet: {', '.join(missing)}. Use a "
-                            f"SentencePiece model with {UNKNOWN}, {', '.join(SPECIAL_TOKENS)}")
+            raise UserError(
+                f"{name} lacks special tokens of XLNet: {', '.join(missing)}. Use a "
+                f"SentencePiece model with {UNKNOWN}, {', '.join(SPECIAL_TOKENS)}"
+            )
         self.unk_id = ids[UNKNOWN]
         self.cls_id, self.sep_id, self.pad_id, self.mask_id, self.eod_id, self.eop_id = (
-            ids[token] for token in SPECIAL_TOKENS)
-        self.special_ids = [n for n in range(self.vocabulary_size)
-                            if processor.is_control(n) or processor.is_unknown(n)]
+            ids[token] for token in SPECIAL_TOKENS
+        )
+        self.special_ids = [
+            n
+            for n in range(self.vocabulary_size)
+            if processor.is_control(n) or processor.is_unknown(n)
+        ]
         self.special_ids += [self.eop_id] * (self.eop_id not in self.special_ids)
-        self.continuation = np.array([
-            not piece.startswith((SPACE, "<")) and piece not in _WORD_STARTS
-            for piece in self.vocabulary])
+        self.continuation = np.array(
+            [
+                not piece.startswith((SPACE, "<")) and piece not in _WORD_STARTS
+                for piece in self.vocabulary
+            ]
+        )
         self.sha256 = hashlib.sha256(model + bytes([lowercase, 1])).hexdigest()
         try:
             self._tokenizer = _make_tokenizer(model)
@@ -100,9 +109,12 @@ class SentencePieceTokenizer:
             raise damaged_model(name) from error
         self._processor = processor
         self._comma = ids.get(",", self.unk_id)
-        self._number_comma = np.array([
-            len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()
-            for piece in self.vocabulary])
+        self._number_comma = np.array(
+            [
+                len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()
+                for piece in self.vocabulary
+            ]
+        )
 
     @staticmethod
     def surface(piece):
@@ -120,8 +132,11 @@ class SentencePieceTokenizer:
 
     @property
     def recipe(self):
-        return {"kind": "sentence_pieces", "lowercase": self.lowercase,
-                "model": base64.b64encode(self.model).decode()}
+        return {
+            "kind": "sentence_pieces",
+            "lowercase": self.lowercase,
+            "model": base64.b64encode(self.model).decode(),
+        }
 
     def with_lowercase(self, lowercase):
         """Returns this tokenizer with or without lower-casing."""
@@ -157,7 +172,7 @@ class SentencePieceTokenizer:
         """
         flat, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
         for start in range(0, len(texts), _CHUNK):
-            part = [normalize_text(text, self.lowercase) for text in texts[start:start + _CHUNK]]
+            part = [normalize_text(text, self.lowercase) for text in texts[start : start + _CHUNK]]
             found = self._tokenized(part)
             ids, counts = found.flat_values.numpy(), found.row_lengths().numpy()
             ids, added = self._split_commas(ids, np.repeat(np.arange(len(part)), counts))
@@ -197,8 +212,7 @@ class SentencePieceTokenizer:
         return [*map(self._processor.piece_to_id, found), self._comma]
 
     def in_graph(self):
-        """Returns a function of strings `(N,)` to ragged ids that can be exported in a SavedModel.
-        """
+        """Returns a function from strings `(N,)` to ragged ids, for a SavedModel."""
         from keras_attn.text.sentence_pieces_graph import SentencePieceGraph
 
         return SentencePieceGraph(self)
@@ -227,8 +241,11 @@ def normalize_text(text, lowercase=False):
     """Normalizes text as XLNet does: single spaces, plain quotes, no accents."""
     text = " ".join(text.split()).replace("``", '"').replace("''", '"')
     if not text.isascii():
-        text = "".join(character for character in unicodedata.normalize("NFKD", text)
-                       if not unicodedata.combining(character))
+        text = "".join(
+            character
+            for character in unicodedata.normalize("NFKD", text)
+            if not unicodedata.combining(character)
+        )
     return text.lower() if lowercase else text
 
 
@@ -262,11 +279,18 @@ def train_sentence_pieces(texts, size, lowercase=False):
 
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=normalized_texts(), model_writer=written,
-            vocab_size=size, hard_vocab_limit=False, model_type="unigram",
-            character_coverage=0.99995, control_symbols=list(SPECIAL_TOKENS),
-            user_defined_symbols=list(SYMBOLS), pretokenization_delimiter=_CUT, minloglevel=2,
-            max_sentence_length=1 << 20, num_threads=1,  # more threads may break ties differently
+            sentence_iterator=normalized_texts(),
+            model_writer=written,
+            vocab_size=size,
+            hard_vocab_limit=False,
+            model_type="unigram",
+            character_coverage=0.99995,
+            control_symbols=list(SPECIAL_TOKENS),
+            user_defined_symbols=list(SYMBOLS),
+            pretokenization_delimiter=_CUT,
+            minloglevel=2,
+            max_sentence_length=1 << 20,
+            num_threads=1,  # more threads may break ties differently
         )
     except (RuntimeError, OSError) as error:
         if errors:

@@ -46,10 +46,18 @@ def train_subwords(texts, vocabulary_size, kind="bpe"):
     written = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=cut_long_words(texts), model_writer=written,
-            vocab_size=vocabulary_size, hard_vocab_limit=False, model_type=kind,
-            character_coverage=1.0, pad_id=PAD_ID, bos_id=BEGIN_ID, eos_id=END_ID,
-            unk_id=UNKNOWN_ID, minloglevel=2, max_sentence_length=1 << 20,
+            sentence_iterator=cut_long_words(texts),
+            model_writer=written,
+            vocab_size=vocabulary_size,
+            hard_vocab_limit=False,
+            model_type=kind,
+            character_coverage=1.0,
+            pad_id=PAD_ID,
+            bos_id=BEGIN_ID,
+            eos_id=END_ID,
+            unk_id=UNKNOWN_ID,
+            minloglevel=2,
+            max_sentence_length=1 << 20,
             num_threads=1,  # more threads may break ties differently
         )
     except (RuntimeError, OSError) as error:
@@ -66,8 +74,10 @@ def training_error(error, vocabulary_size):
     reason = reason.rpartition("] ")[2]  # drops the failed line of C++
     few = re.search(r"required_chars\. \d+ vs (\d+)", reason)
     if few:
-        return UserError(f"vocab_size={vocabulary_size} is too small for the characters of the "
-                         f"text. Set vocab_size={few[1]} or more")
+        return UserError(
+            f"vocab_size={vocabulary_size} is too small for the characters of the "
+            f"text. Set vocab_size={few[1]} or more"
+        )
     return UserError(f"vocab_size={vocabulary_size} does not fit the text: {reason}")
 
 
@@ -84,8 +94,7 @@ def load_processor(model, name):
 
 
 def read_pieces(processor, name):
-    """Returns the vocabulary of a SentencePiece processor; raises `UserError` if it is not UTF-8.
-    """
+    """Returns the vocabulary of a SentencePiece processor; a `UserError` if it is not UTF-8."""
     try:
         return [processor.id_to_piece(number) for number in range(processor.get_piece_size())]
     except UnicodeDecodeError as error:
@@ -112,12 +121,18 @@ class Subwords:
 
     def __init__(self, model, name="the model"):
         self.model, self._processor = model, load_processor(model, name)
-        special_ids = [self._processor.pad_id(), self._processor.bos_id(), self._processor.eos_id(),
-                 self._processor.unk_id()]
+        special_ids = [
+            self._processor.pad_id(),
+            self._processor.bos_id(),
+            self._processor.eos_id(),
+            self._processor.unk_id(),
+        ]
         if special_ids != [PAD_ID, BEGIN_ID, END_ID, UNKNOWN_ID]:
-            raise UserError("The ids of the padding, begin, end and unknown tokens of the "
-                            "SentencePiece model must be [0, 1, 2, 3]. "
-                            f"Received: {special_ids} in {name}")
+            raise UserError(
+                "The ids of the padding, begin, end and unknown tokens of the "
+                "SentencePiece model must be [0, 1, 2, 3]. "
+                f"Received: {special_ids} in {name}"
+            )
         read_pieces(self._processor, name)
 
     @classmethod
@@ -169,7 +184,7 @@ class Subwords:
         flat, lengths = [np.zeros(0, np.int32)], []
         # Chunks limit the memory of the tokenizer's lists of Python integers.
         for start in range(0, len(texts), _CHUNK):
-            rows = self._processor.encode(list(texts[start:start + _CHUNK]), num_threads=1)
+            rows = self._processor.encode(list(texts[start : start + _CHUNK]), num_threads=1)
             lengths += map(len, rows)
             flat.append(np.fromiter(itertools.chain.from_iterable(rows), np.int32))
         return np.concatenate(flat), np.cumsum(lengths, dtype=np.int64)

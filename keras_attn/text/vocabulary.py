@@ -61,19 +61,26 @@ def check_vocabulary(vocabulary, name="vocabulary"):
     first = {}
     for line, piece in enumerate(vocabulary, start=1):
         if not piece.strip(" \t"):  # other whitespace, such as U+2028, can be a token
-            raise UserError(f"{name}, line {line} is empty. Each line of a vocabulary must hold "
-                            "one token")
+            raise UserError(
+                f"{name}, line {line} is empty. Each line of a vocabulary must hold one token"
+            )
         if piece in first:
-            raise UserError(f"{name}, lines {first[piece]} and {line} are both {piece!r}. The "
-                            "tokens of a vocabulary must be unique")
+            raise UserError(
+                f"{name}, lines {first[piece]} and {line} are both {piece!r}. The "
+                "tokens of a vocabulary must be unique"
+            )
         if error := _token_error(piece):
-            raise UserError(f"{name}, line {line} {error}. A token must be text of at most "
-                            f"{MAX_TOKEN_BYTES} bytes")
+            raise UserError(
+                f"{name}, line {line} {error}. A token must be text of at most "
+                f"{MAX_TOKEN_BYTES} bytes"
+            )
         first[piece] = line
     missing = [token for token in SPECIAL_TOKENS if token not in first]
     if missing:
-        raise UserError(f"{name} lacks {' '.join(missing)}. A BERT vocabulary must contain "
-                        f"{' '.join(SPECIAL_TOKENS)}")
+        raise UserError(
+            f"{name} lacks {' '.join(missing)}. A BERT vocabulary must contain "
+            f"{' '.join(SPECIAL_TOKENS)}"
+        )
 
 
 def _token_error(piece):

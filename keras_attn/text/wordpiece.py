@@ -205,8 +205,11 @@ class WordPieceTokenizer:
         spans = [
             _spans(own, origin, characters)
             for own, origin, characters in zip(
-                np.split(positions, ends[:-1]), self._origins(texts), self._characters(normalized),
-                strict=True)
+                np.split(positions, ends[:-1]),
+                self._origins(texts),
+                self._characters(normalized),
+                strict=True,
+            )
         ]
         return ids.values.numpy(), ends, np.concatenate(spans)
 
@@ -318,8 +321,7 @@ class WordPieceTokenizer:
 
 
 def _spans(positions, origins, characters):
-    """Converts byte spans of tokens in the shortened text to character spans in the original text.
-    """
+    """Converts byte spans in the shortened text to character spans in the original text."""
     of_normalized, at_byte = characters
     if not len(positions):
         return np.zeros((0, 2), "int64")

@@ -55,15 +55,18 @@ class Checkpoints:
         except (ValueError, KeyError, TypeError):
             steps = self._steps_of_files()
             if steps:
-                self.log(f"warning: {self._path('index.json')} is missing or damaged; "
-                         "looking at the files")
+                self.log(
+                    f"warning: {self._path('index.json')} is missing or damaged; "
+                    "looking at the files"
+                )
             return steps
 
     def _steps_of_files(self):
         if not tf.io.gfile.isdir(self.folder):
             return []
-        found = (re.fullmatch(r"step-(\d+)\.npz", name)
-                 for name in tf.io.gfile.listdir(self.folder))
+        found = (
+            re.fullmatch(r"step-(\d+)\.npz", name) for name in tf.io.gfile.listdir(self.folder)
+        )
         return sorted(int(match[1]) for match in found if match)
 
     def save(self, step, values, state, also=None):
@@ -78,15 +81,18 @@ class Checkpoints:
         state = json.dumps({**state, "step": step, "arrays": len(values)})
         state = np.frombuffer(state.encode(), np.uint8)
         path = self._path(f"step-{step}.npz")
-        with reporting_failed_writes(path), atomic_path(path) as temporary, \
-                open_new(temporary) as file:
+        with (
+            reporting_failed_writes(path),
+            atomic_path(path) as temporary,
+            open_new(temporary) as file,
+        ):
             appended = _Append(file)
             try:
                 np.savez(appended, **{"state": state, **values})
             finally:
                 appended.detach()
         regular = [s for s in steps if s % self.regular == 0]
-        kept = sorted({*regular[-self.keep:], *(s for s in steps if s == also), steps[-1]})
+        kept = sorted({*regular[-self.keep :], *(s for s in steps if s == also), steps[-1]})
         self._write_index(kept)
         for old in set(steps) - set(kept):
             if tf.io.gfile.exists(self._path(f"step-{old}.npz")):
@@ -117,8 +123,7 @@ class Checkpoints:
             with tf.io.gfile.GFile(path, "rb") as file:
                 return _parse(file.read(), path, step, prefix, check)
         # Mapped, a file three times as large as the weights takes no memory.
-        with _opened(path) as file, \
-                _Mapped(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        with _opened(path) as file, _Mapped(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
             return _parse(content, path, step, prefix, check)
 
     def read_newest(self, prefix="", check=None):
@@ -129,8 +134,10 @@ class Checkpoints:
             except UserError:
                 raise
             except DAMAGE as error:
-                self.log(f"warning: checkpoint {self._path(f'step-{step}.npz')} is damaged and "
-                         f"skipped: {first_line(error)}")
+                self.log(
+                    f"warning: checkpoint {self._path(f'step-{step}.npz')} is damaged and "
+                    f"skipped: {first_line(error)}"
+                )
         return None
 
     def read_state(self):
@@ -149,8 +156,10 @@ class Checkpoints:
             except UserError:
                 raise
             except DAMAGE:
-                self.log(f"warning: checkpoint {self._path(f'step-{step}.npz')}, the best, is "
-                         "damaged; taking the newest")
+                self.log(
+                    f"warning: checkpoint {self._path(f'step-{step}.npz')}, the best, is "
+                    "damaged; taking the newest"
+                )
         return self.read_newest(prefix, check)
 
     def read_mean(self, count):
@@ -164,16 +173,21 @@ class Checkpoints:
             Dict of arrays as `read` with the prefix "model/", and how many there were.
         """
         total, number, steps = {}, 0, self.steps()
-        chosen = [step for step in steps if 2 * step >= steps[-1]
-                  and (step % self.regular == 0 or step == steps[-1])]
+        chosen = [
+            step
+            for step in steps
+            if 2 * step >= steps[-1] and (step % self.regular == 0 or step == steps[-1])
+        ]
         for step in chosen[-count:]:
             try:
                 values, _ = self.read(step, "model/")
             except UserError:
                 raise
             except DAMAGE as error:
-                self.log(f"warning: checkpoint {self._path(f'step-{step}.npz')} is damaged and "
-                         f"left out of the mean: {first_line(error)}")
+                self.log(
+                    f"warning: checkpoint {self._path(f'step-{step}.npz')} is damaged and "
+                    f"left out of the mean: {first_line(error)}"
+                )
                 continue
             number += 1
             for path, array in values.items():
@@ -207,8 +221,11 @@ def _parse(content, path, step, prefix, check):
 
     def choose(header):
         found.extend(header)
-        wanted = {path: kind for path, kind in header.items()
-                  if path.startswith(prefix) and path != "state"}
+        wanted = {
+            path: kind
+            for path, kind in header.items()
+            if path.startswith(prefix) and path != "state"
+        }
         if check:
             check(wanted)
         return ["state", *wanted]

@@ -42,8 +42,10 @@ class Totals:
 
     def results(self):
         """Returns what `Evaluator.run` returns."""
-        means = {name: float(value / weight) if weight else 0.0
-                 for name, (value, weight) in self._sums.items()}
+        means = {
+            name: float(value / weight) if weight else 0.0
+            for name, (value, weight) in self._sums.items()
+        }
         means["loss"] = sum(mean for name, mean in means.items() if name.endswith("_loss"))
         return means, _joined(self._rows) if self._rows else None
 
@@ -51,6 +53,9 @@ class Totals:
 def _joined(batches):
     """Rows of all batches as one array, padded with 0 where they differ in length."""
     shape = np.max([batch.shape[1:] for batch in batches], axis=0)
-    return np.concatenate([
-        np.pad(batch, [(0, 0), *((0, int(more)) for more in shape - batch.shape[1:])])
-        for batch in batches])
+    return np.concatenate(
+        [
+            np.pad(batch, [(0, 0), *((0, int(more)) for more in shape - batch.shape[1:])])
+            for batch in batches
+        ]
+    )

@@ -14,7 +14,8 @@ def peak_memory():
     if resource is None:
         return None
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
-        1 if sys.platform == "darwin" else 1024)
+        1 if sys.platform == "darwin" else 1024
+    )
 
 
 def free_memory(root="/"):
@@ -60,8 +61,9 @@ def _of_control_groups(root):
 def _left(folder, limit, usage, reclaimable):
     try:
         limit, used = (int((folder / name).read_text()) for name in (limit, usage))
-        statistics = dict(line.split() for line in (
-            folder / "memory.stat").read_text().splitlines())
+        statistics = dict(
+            line.split() for line in (folder / "memory.stat").read_text().splitlines()
+        )
         yield max(0, limit - used + int(statistics.get(reclaimable, 0)))
     except (OSError, ValueError):  # there is none, or it is "max"
         return

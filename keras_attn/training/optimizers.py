@@ -16,11 +16,14 @@ class _Adam(keras.optimizers.Optimizer):
     On JAX use `stateless_apply`, and multiply the gradients by any factor before.
     """
 
-    def __init__(self, learning_rate=1e-3, beta_1=0.9, beta_2=0.999, epsilon=1e-6, decay=0.01,
-                 **kwargs):
+    def __init__(
+        self, learning_rate=1e-3, beta_1=0.9, beta_2=0.999, epsilon=1e-6, decay=0.01, **kwargs
+    ):
         if kwargs.get("weight_decay") is not None:
-            raise ValueError("decay is the weight decay of this optimizer. "
-                             f"Received: weight_decay={kwargs['weight_decay']}")
+            raise ValueError(
+                "decay is the weight decay of this optimizer. "
+                f"Received: weight_decay={kwargs['weight_decay']}"
+            )
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.beta_1 = beta_1
         self.beta_2 = beta_2
@@ -30,7 +33,8 @@ class _Adam(keras.optimizers.Optimizer):
         self._rate_factors = {}
         self._factor = 1.0
         self._assign_updated = (
-            _KERNELS.variables.in_place(self._updated) if _KERNELS else self._assign_plainly)
+            _KERNELS.variables.in_place(self._updated) if _KERNELS else self._assign_plainly
+        )
 
     def exclude(self, variables):
         """Names the variables that are not decayed."""
@@ -67,14 +71,19 @@ class _Adam(keras.optimizers.Optimizer):
         index = self._get_variable_index(variable)
         slots = [self._momentums[index], self._velocities[index]]
         numbers = self._factor, learning_rate * self._factors[index], self.iterations + 1
-        self._assign_updated(variable, slots, gradient,
-                             *(ops.cast(number, slots[0].dtype) for number in numbers),
-                             self._decayed[index])
+        self._assign_updated(
+            variable,
+            slots,
+            gradient,
+            *(ops.cast(number, slots[0].dtype) for number in numbers),
+            self._decayed[index],
+        )
 
     def _assign_plainly(self, variable, slots, gradient, *others):
         variables = [variable, *slots]
         values = self._updated(
-            *map(ops.convert_to_tensor, variables), ops.cast(gradient, variable.dtype), *others)
+            *map(ops.convert_to_tensor, variables), ops.cast(gradient, variable.dtype), *others
+        )
         for one, value in zip(variables, values, strict=True):
             self.assign(one, value)
 
@@ -157,8 +166,9 @@ def _adam(m, v, c1, c2, epsilon):
     return m / c1 / (ops.sqrt(v / c2) + epsilon)
 
 
-def make_optimizer(name, model, *, weight_decay=0.01, beta_1=0.9, beta_2=0.999, epsilon=1e-6,
-                   layer_decay=1.0):
+def make_optimizer(
+    name, model, *, weight_decay=0.01, beta_1=0.9, beta_2=0.999, epsilon=1e-6, layer_decay=1.0
+):
     """Makes and builds the optimizer; the trainer sets its rate every step.
 
     Biases and the scales of norms are not decayed (Devlin et al., 2018).
@@ -181,7 +191,12 @@ def make_optimizer(name, model, *, weight_decay=0.01, beta_1=0.9, beta_2=0.999, 
     optimizer.exclude(v for v in model.trainable_variables if len(v.shape) < 2)
     if layer_decay != 1.0:
         parts = reversed(model.backbone.variables_by_depth())
-        optimizer.scale_rates({variable.path: layer_decay**height
-                               for height, part in enumerate(parts) for variable in part})
+        optimizer.scale_rates(
+            {
+                variable.path: layer_decay**height
+                for height, part in enumerate(parts)
+                for variable in part
+            }
+        )
     optimizer.build(model.trainable_variables)
     return optimizer

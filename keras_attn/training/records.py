@@ -131,7 +131,8 @@ class ProgressLine:
         parts.append(f"loss {record['loss']:.3f}")
         parts += [
             f"{name.removesuffix('_accuracy').replace('accuracy', 'acc')} {value:.1%}"
-            for name, value in record.items() if name.endswith("accuracy")
+            for name, value in record.items()
+            if name.endswith("accuracy")
         ]
         parts.append(f"lr {record['learning_rate']:.1e}")
         parts.append(f"{record['sequences_per_second']:,.0f} seq/s")
@@ -139,7 +140,7 @@ class ProgressLine:
         line = " · ".join(parts)
         if terminal:
             if not final:  # a line that the terminal breaks could not be overwritten
-                line = line[:shutil.get_terminal_size().columns - 1]
+                line = line[: shutil.get_terminal_size().columns - 1]
             end = "\n" if final else ""
             self.stream.write("\r" + line.ljust(self._width) + end)
             self._width = 0 if final else len(line)

@@ -50,10 +50,25 @@ class Trainer:
             multiples of `checkpoint_every`, the last step's among them; 1: with what `best` says.
     """
 
-    def __init__(self, step, batches, folder, *, total_steps=None, minutes=None, peak=1e-4,
-                 warmup_fraction=0.1, schedule="linear", evaluate=None, evaluate_every=0,
-                 checkpoint_every=None, keep=2, first_weights=None, best=None,
-                 average=1):
+    def __init__(
+        self,
+        step,
+        batches,
+        folder,
+        *,
+        total_steps=None,
+        minutes=None,
+        peak=1e-4,
+        warmup_fraction=0.1,
+        schedule="linear",
+        evaluate=None,
+        evaluate_every=0,
+        checkpoint_every=None,
+        keep=2,
+        first_weights=None,
+        best=None,
+        average=1,
+    ):
         self.step_function = step
         self.engine = step.engine
         self.batches = batches
@@ -68,8 +83,12 @@ class Trainer:
         self.chief = self.engine.is_chief
         self.progress = ProgressLine(total_steps, active=self.chief)
         self.average = average
-        self.checkpoints = ckpt.Checkpoints(f"{folder}/checkpoints", max(keep, average), self._warn,
-                                            regular=checkpoint_every if average > 1 else 1)
+        self.checkpoints = ckpt.Checkpoints(
+            f"{folder}/checkpoints",
+            max(keep, average),
+            self._warn,
+            regular=checkpoint_every if average > 1 else 1,
+        )
         self.folder, self.records = folder, None
         self.step = 0
         self.seconds = 0.0
@@ -116,8 +135,9 @@ class Trainer:
         feed = self.step_function.feed(self.batches, self.step)
         seconds_per_step = None
         while not self._finished():
-            plan = self.engine.agree([self._steps_per_call(seconds_per_step), self.seconds,
-                                         seconds_per_step or 0.0])
+            plan = self.engine.agree(
+                [self._steps_per_call(seconds_per_step), self.seconds, seconds_per_step or 0.0]
+            )
             steps, self.seconds, guess = int(plan[0]), plan[1], plan[2]
             rates = self._rates(steps, guess)
             begin = time.monotonic()
@@ -131,8 +151,10 @@ class Trainer:
     def _steps_per_call(self, seconds_per_step):
         steps = int(SECONDS_PER_CALL / seconds_per_step) if seconds_per_step else 1
         marks = [self.evaluate_every, self.checkpoint_every]
-        limits = [self.step_function.max_steps,
-                  *(every - self.step % every for every in marks if every)]
+        limits = [
+            self.step_function.max_steps,
+            *(every - self.step % every for every in marks if every),
+        ]
         if self.total_steps is not None:
             limits.append(self.total_steps - self.step)
         return max(1, min([steps, *limits]))
@@ -142,7 +164,7 @@ class Trainer:
         if self.total_steps is not None:
             at = (numbers + 1) / (self.total_steps + 1)
         else:
-            at = (self.seconds + (numbers - self.step + 0.5) * seconds_per_step)
+            at = self.seconds + (numbers - self.step + 0.5) * seconds_per_step
             at = at / self.total_seconds
         return learning_rates(at, **self._rate)
 
@@ -213,11 +235,12 @@ class Trainer:
         if found is None:
             return False
         if self.best:  # workers that differ in the last bit may not choose differently
-            found = dict(zip(found, self.engine.agree(list(found.values())).tolist(),
-                             strict=True))
+            found = dict(zip(found, self.engine.agree(list(found.values())).tolist(), strict=True))
         self.validation = found
-        self.progress.interrupt(f"validation at step {self.step:,}: " + ", ".join(
-            f"{name} {value:.4f}" for name, value in found.items()))
+        self.progress.interrupt(
+            f"validation at step {self.step:,}: "
+            + ", ".join(f"{name} {value:.4f}" for name, value in found.items())
+        )
         if record:
             found = {f"validation_{name}": value for name, value in found.items()}
             self.records.write([{**record, **found}])
@@ -229,7 +252,8 @@ class Trainer:
         if self.best and self.best.exhausted:
             self.progress.interrupt(
                 f"{self.best.metric} was best at step {self.best.state['step']:,}: ending after "
-                f"{self.best.patience} evaluations that were no better (eval.patience)")
+                f"{self.best.patience} evaluations that were no better (eval.patience)"
+            )
         return best
 
     def _take_best(self):
@@ -247,13 +271,16 @@ class Trainer:
         except UserError:
             raise
         except ckpt.DAMAGE as error:
-            raise UserError("The checkpoint with the best weights must be whole; choose another "
-                            f"--workdir. Received: {self.checkpoints.folder}, step {step}: "
-                            f"{first_line(error)}") from error
+            raise UserError(
+                "The checkpoint with the best weights must be whole; choose another "
+                f"--workdir. Received: {self.checkpoints.folder}, step {step}: "
+                f"{first_line(error)}"
+            ) from error
         assign_values(variables_by_path(model), values, f"Checkpoint of step {step}")
         self.validation = self.best.state["found"]
-        self.progress.interrupt(f"taking the weights of step {step:,}, where "
-                                f"{self.best.metric} was best")
+        self.progress.interrupt(
+            f"taking the weights of step {step:,}, where {self.best.metric} was best"
+        )
         return True
 
     def _take_mean(self):
@@ -265,8 +292,9 @@ class Trainer:
         values, count = self.checkpoints.read_mean(self.average)
         if count < 2:
             return False
-        assign_values(variables_by_path(self.step_function.model), values,
-                           "The mean of the checkpoints")
+        assign_values(
+            variables_by_path(self.step_function.model), values, "The mean of the checkpoints"
+        )
         self.progress.interrupt(f"taking the mean of {count} checkpoints")
         return True
 
@@ -302,8 +330,10 @@ class Trainer:
         """
         found = self.checkpoints.read_newest() if self.chief else None
         if self.chief and not found and self.checkpoints.steps():
-            raise UserError("One of the checkpoints must be whole; to train anew, remove the "
-                            f"folder. Received: {self.checkpoints.folder}, where none is")
+            raise UserError(
+                "One of the checkpoints must be whole; to train anew, remove the "
+                f"folder. Received: {self.checkpoints.folder}, where none is"
+            )
         step = int(self.engine.agree([found[1]["step"] if found else -1])[0])
         values, state = found or (self.checkpoints.read(step) if step >= 0 else (None, {}))
         if self.best:
@@ -324,10 +354,18 @@ class Trainer:
     def save(self):
         """Writes a checkpoint of the current step (the chief does)."""
         if self.chief:
-            state = {"seconds": self.seconds, "validation": self.validation,
-                     "pending": self._pending, "best": self.best and self.best.state}
-            self.checkpoints.save(self.step, read_values(self.step_function.variables()), state,
-                                  also=self.best and self.best.state["step"])
+            state = {
+                "seconds": self.seconds,
+                "validation": self.validation,
+                "pending": self._pending,
+                "best": self.best and self.best.state,
+            }
+            self.checkpoints.save(
+                self.step,
+                read_values(self.step_function.variables()),
+                state,
+                also=self.best and self.best.state["step"],
+            )
         self._saved = (self.step, time.monotonic())
         self.engine.meet()  # whoever ends before the chief has written may end it, too
 
@@ -348,8 +386,9 @@ class Trainer:
                 signal.raise_signal(number)
             self._signal = number
 
-        return {number: signal.signal(number, remember)
-                for number in (signal.SIGTERM, signal.SIGINT)}
+        return {
+            number: signal.signal(number, remember) for number in (signal.SIGTERM, signal.SIGINT)
+        }
 
 
 def check_batch_size(batch_size, accumulate, replicas):

@@ -20,8 +20,11 @@ def variables_by_path(model, optimizer=None, loss_scale=None):
     """
     named = [(f"model/{v.path}", v) for v in model.variables if not is_seed(v)]
     # The learning rate is set anew every step, from the schedule.
-    slots = [v for v in optimizer.variables if v.path.split("/")[-1] != "learning_rate"] \
-        if optimizer else []
+    slots = (
+        [v for v in optimizer.variables if v.path.split("/")[-1] != "learning_rate"]
+        if optimizer
+        else []
+    )
     named += [(f"optimizer/{v.path}", v) for v in slots]
     named += [(v.path, v) for v in (loss_scale.variables if loss_scale else ())]
     by_path = dict(named)
@@ -35,8 +38,10 @@ def variables_by_path(model, optimizer=None, loss_scale=None):
 def read_values(variables):
     """Copies variables (a dict by path) to NumPy arrays."""
     # PyTorch gives no array of what has a gradient; TensorFlow shares the memory of the others.
-    return {path: np.asarray(keras.ops.stop_gradient(keras.ops.convert_to_tensor(v.value)))
-            for path, v in variables.items()}
+    return {
+        path: np.asarray(keras.ops.stop_gradient(keras.ops.convert_to_tensor(v.value)))
+        for path, v in variables.items()
+    }
 
 
 def assign_values(variables, values, source):

@@ -120,7 +120,7 @@ class _Recorder:
         results = call(*args, **kwargs)
         plain, more = (other, results) if requested else (results, other)
         count = len(plain) if isinstance(plain, (tuple, list)) else 1
-        self._merge(inner, _named_arrays(name, more[count - after:len(more) - after]))
+        self._merge(inner, _named_arrays(name, more[count - after : len(more) - after]))
         return results
 
     def _merge(self, start, own):

@@ -33,14 +33,19 @@ class AttentionPage:
             file.write(self.html)
 
     def _repr_html_(self):
-        return (f'<iframe srcdoc="{html.escape(self.html)}" width="100%" height="640" '
-                'style="border:0" title="attention"></iframe>')
+        return (
+            f'<iframe srcdoc="{html.escape(self.html)}" width="100%" height="640" '
+            'style="border:0" title="attention"></iframe>'
+        )
 
 
-def attention_page(maps: Tensor | dict[str, Tensor],
-                   tokens: Sequence[str] | dict[str, tuple[Sequence[str], Sequence[str]]],
-                   key_tokens: Sequence[str] | None = None, row: int = 0, title: str = "Attention"
-                   ) -> AttentionPage:
+def attention_page(
+    maps: Tensor | dict[str, Tensor],
+    tokens: Sequence[str] | dict[str, tuple[Sequence[str], Sequence[str]]],
+    key_tokens: Sequence[str] | None = None,
+    row: int = 0,
+    title: str = "Attention",
+) -> AttentionPage:
     """Creates an interactive HTML page that shows which tokens a selected token attends to.
 
     Layers and heads can be selected, also with the keyboard. The page is a single file that loads
@@ -78,10 +83,15 @@ def attention_page(maps: Tensor | dict[str, Tensor],
     layers = []
     for name, weights in maps.items():
         if isinstance(tokens, dict) and name not in tokens:
-            raise ValueError(f"tokens must have an entry for every layer of maps. Add {name!r}. "
-                             f"Received: tokens of {', '.join(map(repr, tokens))}")
-        queries, keys = tokens[name] if isinstance(tokens, dict) else (
-            tokens, tokens if key_tokens is None else key_tokens)
+            raise ValueError(
+                f"tokens must have an entry for every layer of maps. Add {name!r}. "
+                f"Received: tokens of {', '.join(map(repr, tokens))}"
+            )
+        queries, keys = (
+            tokens[name]
+            if isinstance(tokens, dict)
+            else (tokens, tokens if key_tokens is None else key_tokens)
+        )
         layers.append(_layer(name, _row(name, weights, row), list(queries), list(keys)))
     # "</script>" in a token must not end the enclosing script element.
     data = json.dumps({"title": title, "layers": layers}, ensure_ascii=False)
@@ -101,8 +111,10 @@ def _row(name, weights, row):
     weights = ops.convert_to_numpy(weights)
     rows = len(weights) if weights.ndim else 0
     if not -rows <= row < rows:
-        raise ValueError(f"row must be an index into the batch. Received: row={row}, {name} of "
-                         f"shape {weights.shape}")
+        raise ValueError(
+            f"row must be an index into the batch. Received: row={row}, {name} of "
+            f"shape {weights.shape}"
+        )
     return weights[row]
 
 
@@ -113,25 +125,38 @@ def _layer(name, weights, queries, keys):
     if weights.ndim == 2:
         weights = weights[None]
     if weights.ndim != 3:
-        raise ValueError("Weights must be of shape (B, H, T, S), (B, T, S) or (B, S). "
-                         f"Received: {name} of shape {(1, *weights.shape)}")
+        raise ValueError(
+            "Weights must be of shape (B, H, T, S), (B, T, S) or (B, S). "
+            f"Received: {name} of shape {(1, *weights.shape)}"
+        )
     if len(queries) > weights.shape[1] or len(keys) > weights.shape[2]:
         raise ValueError(
             f"There are more tokens than weights. Received: {name} of shape "
             f"{(1, *weights.shape)}, {counted(len(queries), 'query token')}, "
-            f"{counted(len(keys), 'key token')}")
+            f"{counted(len(keys), 'key token')}"
+        )
     if not queries or not keys:
-        raise ValueError("At least one query token and one key token are required. Received: "
-                         f"{counted(len(queries), 'query token')} and "
-                         f"{counted(len(keys), 'key token')} for {name}")
-    weights = weights[:, :len(queries), :len(keys)].astype("float32")
+        raise ValueError(
+            "At least one query token and one key token are required. Received: "
+            f"{counted(len(queries), 'query token')} and "
+            f"{counted(len(keys), 'key token')} for {name}"
+        )
+    weights = weights[:, : len(queries), : len(keys)].astype("float32")
     if not (weights >= 0).all() or np.isinf(weights).any():
-        raise ValueError(f"Weights must be finite and non-negative. Received: {name}, from "
-                         f"{weights.min()} to {weights.max()}")
+        raise ValueError(
+            f"Weights must be finite and non-negative. Received: {name}, from "
+            f"{weights.min()} to {weights.max()}"
+        )
     largest = weights.max(axis=-1, keepdims=True)
     shares = np.round(255 * weights / np.maximum(largest, 1e-30)).astype("uint8")
-    return {"name": name, "heads": len(weights), "queries": queries, "keys": keys,
-            "largest": _compress(largest.astype("<f4")), "shares": _compress(shares)}
+    return {
+        "name": name,
+        "heads": len(weights),
+        "queries": queries,
+        "keys": keys,
+        "largest": _compress(largest.astype("<f4")),
+        "shares": _compress(shares),
+    }
 
 
 def _compress(array):

@@ -13,8 +13,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def plot_attention(scores: Tensor, query_tokens: Sequence[str] | None = None,
-                   key_tokens: Sequence[str] | None = None, ax: "Axes | None" = None) -> "Figure":
+def plot_attention(
+    scores: Tensor,
+    query_tokens: Sequence[str] | None = None,
+    key_tokens: Sequence[str] | None = None,
+    ax: "Axes | None" = None,
+) -> "Figure":
     """Plots attention weights as a matrix, with one row per query.
 
     Args:
@@ -42,18 +46,23 @@ def plot_attention(scores: Tensor, query_tokens: Sequence[str] | None = None,
 
     scores = ops.convert_to_numpy(scores)
     if scores.ndim not in (2, 3) or (scores.ndim == 3 and ax is not None):
-        raise ValueError("scores must be of shape (T, S), or (H, T, S) without ax. "
-                         f"Received: scores.shape={scores.shape}, ax={ax}")
+        raise ValueError(
+            "scores must be of shape (T, S), or (H, T, S) without ax. "
+            f"Received: scores.shape={scores.shape}, ax={ax}"
+        )
     key_tokens = query_tokens if key_tokens is None else key_tokens
     heads = scores if scores.ndim == 3 else scores[None]
-    for name, tokens, size in (("query_tokens", query_tokens, heads.shape[1]),
-                               ("key_tokens", key_tokens, heads.shape[2])):
+    for name, tokens, size in (
+        ("query_tokens", query_tokens, heads.shape[1]),
+        ("key_tokens", key_tokens, heads.shape[2]),
+    ):
         count = size if tokens is None else len(tokens)
         if not 0 < count <= size:
             raise ValueError(
                 f"{name} must have at least one token and at most as many as scores. "
-                f"Received: {counted(count, 'token')}, scores.shape={scores.shape}")
-    heads = heads[:, :_count(query_tokens), :_count(key_tokens)]
+                f"Received: {counted(count, 'token')}, scores.shape={scores.shape}"
+            )
+    heads = heads[:, : _count(query_tokens), : _count(key_tokens)]
     if ax is None:
         wide = min(len(heads), 4)
         tall = -(-len(heads) // wide)
@@ -71,7 +80,7 @@ def plot_attention(scores: Tensor, query_tokens: Sequence[str] | None = None,
             one.set_yticks(range(weights.shape[0]), query_tokens)
         if scores.ndim == 3:
             one.set_title(f"head {number}", fontsize="medium")
-    for one in axes[len(heads):]:
+    for one in axes[len(heads) :]:
         one.set_axis_off()
     return figure
 

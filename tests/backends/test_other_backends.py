@@ -24,9 +24,11 @@ def python():
 
 # JAX compiles each operation for each shape, which takes ten times as long as all of PyTorch's.
 @pytest.mark.slow(minutes=MINUTES)
-@pytest.mark.parametrize("backend, part", [("torch", LIBRARY), ("jax", LIBRARY[:2]),
-                                           ("jax", LIBRARY[2:])],
-                         ids=["torch", "jax-layers", "jax-models"])
+@pytest.mark.parametrize(
+    "backend, part",
+    [("torch", LIBRARY), ("jax", LIBRARY[:2]), ("jax", LIBRARY[2:])],
+    ids=["torch", "jax-layers", "jax-models"],
+)
 def test_ops_layers_and_models_pass_on(backend, part, python):
     # One thread each: PyTorch's wait for each other at full speed.
     run_part(python, part, KERAS_BACKEND=backend, OMP_NUM_THREADS="1")
@@ -53,8 +55,19 @@ assert before == (keras.config.floatx(), keras.config.dtype_policy().name, len(s
 @pytest.mark.parametrize("backend", ["jax", "torch"])
 def test_trained_models_predict_what_they_predict_on_tensorflow(backend, python):
     # The packages of this environment are found first: TensorFlow is among them, JAX is not.
-    program = ("import sys, pytest; sys.path.append(sys.argv[1]); "
-               "sys.exit(pytest.main(sys.argv[2:]))")
+    program = (
+        "import sys, pytest; sys.path.append(sys.argv[1]); sys.exit(pytest.main(sys.argv[2:]))"
+    )
     packages = next(python.parents[1].glob("lib/*/site-packages"))
-    run([sys.executable, "-c", program, packages, "tests/integration/test_workdirs_0_1.py",
-         "tests/training/test_optimizers.py"], ROOT, KERAS_BACKEND=backend)
+    run(
+        [
+            sys.executable,
+            "-c",
+            program,
+            packages,
+            "tests/integration/test_workdirs_0_1.py",
+            "tests/training/test_optimizers.py",
+        ],
+        ROOT,
+        KERAS_BACKEND=backend,
+    )

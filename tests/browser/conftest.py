@@ -5,9 +5,16 @@ import threading
 
 import pytest
 
-FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-         "--disable-background-networking", "--disable-component-update", "--no-first-run",
-         "--hide-scrollbars")
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--no-first-run",
+    "--hide-scrollbars",
+)
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +46,11 @@ def chromium(tmp_path):
     def open_file(path, *flags):
         done = subprocess.run(
             [program, *FLAGS, f"--user-data-dir={tmp_path / 'profile'}", *flags, path.as_uri()],
-            capture_output=True, text=True, timeout=600, stdin=subprocess.DEVNULL)
+            capture_output=True,
+            text=True,
+            timeout=600,
+            stdin=subprocess.DEVNULL,
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -46,6 +46,7 @@ LOOK = """await (async () => {
 @pytest.fixture
 def shown(chromium, tmp_path):
     """What a page shows while actions are done to it, JavaScript that fills `found`."""
+
     def show(page, actions, width=800):
         path = tmp_path / "page.html"
         page.save(path)
@@ -62,17 +63,26 @@ def normalized(*shape):
 
 def test_layers_heads_and_tokens_can_be_chosen(shown):
     maps = {"first": normalized(1, 3, 5, 5), "second": normalized(1, 2, 5, 5)}
-    found = shown(attention_page(maps, TOKENS), """
+    found = shown(
+        attention_page(maps, TOKENS),
+        """
         await until("first");
         found.begin = look();
         point(2); found.pointed = look();
         set("head", 1); found.head = look();
         set("layer", 1); await until("second"); found.layer = look();
         $("queries").children[3].click(); point(0); found.held = look();
-        press("Escape"); point(1); found.let_go = look();""")
+        press("Escape"); point(1); found.let_go = look();""",
+    )
     first, second = (maps[name][0] for name in ("first", "second"))
-    expected = {"begin": (first.mean(0), 0), "pointed": (first.mean(0), 2), "head": (first[1], 2),
-                "layer": (second[1], 2), "held": (second[1], 3), "let_go": (second[1], 1)}
+    expected = {
+        "begin": (first.mean(0), 0),
+        "pointed": (first.mean(0), 2),
+        "head": (first[1], 2),
+        "layer": (second[1], 2),
+        "held": (second[1], 3),
+        "let_go": (second[1], 1),
+    }
     for name, (weights, chosen) in expected.items():
         assert found[name]["chosen"] == chosen, name
         # Bytes hold a share of the largest weight of a row.
@@ -86,14 +96,17 @@ def test_layers_heads_and_tokens_can_be_chosen(shown):
 
 
 def test_the_arrow_keys_choose_and_stop_at_both_ends(shown):
-    found = shown(attention_page(np.eye(5)[None], TOKENS), """
+    found = shown(
+        attention_page(np.eye(5)[None], TOKENS),
+        """
         await until("attention");
         for (const key of ["ArrowLeft", "ArrowRight", "ArrowDown", "ArrowUp", "End", "ArrowRight",
                            "Home"]) {
             press(key);
             found[Object.keys(found).length + key] = look();
         }
-        found.reachable = [$("queries").tabIndex, $("layer").tabIndex, $("head").tabIndex];""")
+        found.reachable = [$("queries").tabIndex, $("layer").tabIndex, $("head").tabIndex];""",
+    )
     assert found.pop("reachable") == [0, 0, 0]
     assert [one["chosen"] for one in found.values()] == [0, 1, 2, 1, 4, 4, 0]
     for one in found.values():
@@ -105,9 +118,13 @@ def test_the_arrow_keys_choose_and_stop_at_both_ends(shown):
 def test_one_token_and_many_fit_into_narrow_and_wide_windows(shown, tokens, width):
     names = [f"token-{number}" * (1 + 20 * (number == 7)) for number in range(tokens)]
     weights = normalized(1, 2, tokens, tokens)
-    found = shown(attention_page(weights, names), """
+    found = shown(
+        attention_page(weights, names),
+        """
         await until("attention");
-        press("End"); found.end = look();""", width)["end"]
+        press("End"); found.end = look();""",
+        width,
+    )["end"]
     assert found["chosen"] == tokens - 1 and found["tokens"] == names
     np.testing.assert_allclose(found["weights"], weights[0].mean(0)[-1], atol=1e-4)
     assert found["width"] == [width, width] and found["canvas"] == [tokens, tokens]

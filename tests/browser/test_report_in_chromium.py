@@ -27,11 +27,17 @@ def report(tmp_path_factory, server):
 def of_kind(kind, folder):
     """The page of a small run."""
     if kind == "reading":
-        fields = {"data.task": "reading_comprehension", "data.text": None, "data.label": None,
-                  "data.max_question": 8, "data.length": 32,
-                  "data.train": squad_files.write(folder / "a.json", *squad_files.made_up(9)),
-                  "data.validation": squad_files.write(
-                      folder / "b.json", *squad_files.made_up(6, seed=1, impossible=True))}
+        fields = {
+            "data.task": "reading_comprehension",
+            "data.text": None,
+            "data.label": None,
+            "data.max_question": 8,
+            "data.length": 32,
+            "data.train": squad_files.write(folder / "a.json", *squad_files.made_up(9)),
+            "data.validation": squad_files.write(
+                folder / "b.json", *squad_files.made_up(6, seed=1, impossible=True)
+            ),
+        }
     else:
         fields = {
             "multilabel": {"data.task": "multilabel", "data.label_separator": "&"},
@@ -93,8 +99,9 @@ def test_the_page_is_no_wider_than_its_window(chromium, report, tmp_path, width)
 
 def test_it_is_dark_where_that_is_preferred(chromium, report, tmp_path):
     frame = framed(report[0], 400, tmp_path, MEASURE)
-    colours = [title_of(chromium(frame, "--dump-dom", scheme)).split("|")[2]
-               for scheme in (DARK, LIGHT)]
+    colours = [
+        title_of(chromium(frame, "--dump-dom", scheme)).split("|")[2] for scheme in (DARK, LIGHT)
+    ]
     assert colours == ["rgb(23, 23, 22)", "rgb(253, 253, 251)"]
 
 

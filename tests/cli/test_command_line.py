@@ -28,8 +28,13 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 
 def _run(module, *arguments):
-    return subprocess.run([sys.executable, "-m", module, *arguments], cwd=ROOT, text=True,
-                          capture_output=True, timeout=600)
+    return subprocess.run(
+        [sys.executable, "-m", module, *arguments],
+        cwd=ROOT,
+        text=True,
+        capture_output=True,
+        timeout=600,
+    )
 
 
 @pytest.mark.parametrize(
@@ -42,12 +47,18 @@ def _run(module, *arguments):
         (["--config=nowhere/mine.py"], ["nowhere/mine.py"]),
         (["--config"], ["--config must be a .py file"]),
         (["--config=cloa"], ["Did you mean cola?"]),
-        (["--config=glue"], ["get_config(task) of", "glue.py requires an argument",
-                             "Append :TASK to --config"]),
-        (["--config=configs/glue.py:sst"], ["task must be one of cola, mnli",
-                                            "Received: task=sst. Did you mean sst2?"]),
-        (["--config=bert_mini:sst2"], ["bert_mini.py does not accept an argument",
-                                       "Remove :sst2 from --config"]),
+        (
+            ["--config=glue"],
+            ["get_config(task) of", "glue.py requires an argument", "Append :TASK to --config"],
+        ),
+        (
+            ["--config=configs/glue.py:sst"],
+            ["task must be one of cola, mnli", "Received: task=sst. Did you mean sst2?"],
+        ),
+        (
+            ["--config=bert_mini:sst2"],
+            ["bert_mini.py does not accept an argument", "Remove :sst2 from --config"],
+        ),
         (["--config.train.steps=many"], ["train.steps", "many"]),
         (["--config.train.steps=1.5"], ["train.steps", "1.5"]),
         (["--config.train.batch_size=None"], ["train.batch_size must have a value"]),
@@ -56,10 +67,17 @@ def _run(module, *arguments):
         (["--strategy=mirored"], ["strategy", "mirored", "Did you mean mirrored?"]),
         (["--virtual_devices=-1"], ["virtual_devices", "-1"]),
         (["--virtual_devices=two"], ["virtual_devices", "two"]),
-        (["train.steps=3"], ["Positional arguments are not supported",
-                             "train.steps=3. Did you mean --config.train.steps?"]),
-        (["--learning_rate=3e-5"], ["Unknown flag --learning_rate. Did you mean "
-                                    "--config.train.learning_rate?"]),
+        (
+            ["train.steps=3"],
+            [
+                "Positional arguments are not supported",
+                "train.steps=3. Did you mean --config.train.steps?",
+            ],
+        ),
+        (
+            ["--learning_rate=3e-5"],
+            ["Unknown flag --learning_rate. Did you mean --config.train.learning_rate?"],
+        ),
         (["--lr", "3e-5"], ["Unknown flag --lr. Did you mean --config.train.learning_rate?"]),
         (["--batch_size=8"], ["--config.eval.batch_size or --config.train.batch_size?"]),
         (["--stratgy=tpu"], ["Unknown flag --stratgy. Did you mean --strategy?"]),
@@ -76,10 +94,19 @@ def test_a_mistake_on_the_command_line_is_one_line(module, arguments, messages):
         assert message in done.stderr
 
 
-@pytest.mark.parametrize("module", ["pretrain", "pretrain.prepare", "pretrain.generate",
-                                    "finetune", "finetune.predict",
-                                    "finetune.evaluate", "finetune.export",
-                                    "finetune.translate"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "pretrain",
+        "pretrain.prepare",
+        "pretrain.generate",
+        "finetune",
+        "finetune.predict",
+        "finetune.evaluate",
+        "finetune.export",
+        "finetune.translate",
+    ],
+)
 def test_help_shows_usage_and_every_field_without_starting_tensorflow(module):
     done = _run(module, "--help")
     assert done.returncode == 0 and f"python -m {module}" in done.stdout
@@ -107,20 +134,27 @@ for module, *arguments in {cases!r}:
 
 def test_a_path_of_another_file_system_is_one_line_in_every_flag(tmp_path):
     url = "https://example.org/train.csv"
-    cases = [("pretrain.__main__", f"--config.data.train={url}", f"--workdir={tmp_path}/w"),
-             ("pretrain.__main__", "--config.data.train=docstrings", f"--workdir={url}"),
-             ("pretrain.prepare", f"--input=local.txt,{url}", f"--output={tmp_path}/w"),
-             ("pretrain.generate", f"--workdir={url}"),
-             ("finetune.__main__", f"--pretrained={url}", f"--workdir={tmp_path}/w"),
-             ("finetune.__main__", f"--config.data.vocab={url}", f"--workdir={tmp_path}/w"),
-             ("finetune.predict", f"--workdir={tmp_path}", f"--input={url}"),
-             ("finetune.evaluate", f"--workdir={tmp_path}", f"--data={url}"),
-             ("finetune.embed", f"--workdir={tmp_path}", "--text=a", f"--output={url}"),
-             ("finetune.translate", f"--workdir={tmp_path}", f"--input={url}"),
-             ("finetune.export", f"--workdir={url}", f"--output={tmp_path}/e"),
-             ("keras_attn.convert.__main__", f"--from={url}", f"--to={tmp_path}/c")]
-    done = subprocess.run([sys.executable, "-c", REMOTE.format(cases=cases)], cwd=ROOT, text=True,
-                          capture_output=True, timeout=600)
+    cases = [
+        ("pretrain.__main__", f"--config.data.train={url}", f"--workdir={tmp_path}/w"),
+        ("pretrain.__main__", "--config.data.train=docstrings", f"--workdir={url}"),
+        ("pretrain.prepare", f"--input=local.txt,{url}", f"--output={tmp_path}/w"),
+        ("pretrain.generate", f"--workdir={url}"),
+        ("finetune.__main__", f"--pretrained={url}", f"--workdir={tmp_path}/w"),
+        ("finetune.__main__", f"--config.data.vocab={url}", f"--workdir={tmp_path}/w"),
+        ("finetune.predict", f"--workdir={tmp_path}", f"--input={url}"),
+        ("finetune.evaluate", f"--workdir={tmp_path}", f"--data={url}"),
+        ("finetune.embed", f"--workdir={tmp_path}", "--text=a", f"--output={url}"),
+        ("finetune.translate", f"--workdir={tmp_path}", f"--input={url}"),
+        ("finetune.export", f"--workdir={url}", f"--output={tmp_path}/e"),
+        ("keras_attn.convert.__main__", f"--from={url}", f"--to={tmp_path}/c"),
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", REMOTE.format(cases=cases)],
+        cwd=ROOT,
+        text=True,
+        capture_output=True,
+        timeout=600,
+    )
     lines = done.stderr.splitlines()
     assert lines[1::2] == ["status 2"] * len(cases), done.stderr
     for line, (_, *arguments) in zip(lines[::2], cases, strict=True):
@@ -131,31 +165,40 @@ def test_a_path_of_another_file_system_is_one_line_in_every_flag(tmp_path):
 
 
 def test_a_storage_that_cannot_be_reached_is_one_line():
-    code = ("from keras_attn.cli import command_line\n"
-            "command_line.define_run_flags()\n"
-            "def main():\n    import tensorflow as tf\n"
-            "    raise tf.errors.FailedPreconditionError(None, None, 'Error executing an HTTP '\n"
-            "        'request: Could not resolve host\\n\\t when reading gs://b/w')\n"
-            "command_line.run_command(main, 'usage', 'bert_mini')\n")
-    done = subprocess.run([sys.executable, "-c", code, "--workdir=gs://b/w"], cwd=ROOT, text=True,
-                          capture_output=True)
+    code = (
+        "from keras_attn.cli import command_line\n"
+        "command_line.define_run_flags()\n"
+        "def main():\n    import tensorflow as tf\n"
+        "    raise tf.errors.FailedPreconditionError(None, None, 'Error executing an HTTP '\n"
+        "        'request: Could not resolve host\\n\\t when reading gs://b/w')\n"
+        "command_line.run_command(main, 'usage', 'bert_mini')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "--workdir=gs://b/w"], cwd=ROOT, text=True, capture_output=True
+    )
     assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
     assert "--workdir=gs://b/w" in done.stderr and "Could not resolve host" in done.stderr
 
 
 def _parsed(defaults, *arguments):
     """The config after flags, as `run_command` makes it, in a process of its own."""
-    return _parsed_by("c.load_config = lambda *_: "
-                      f"__import__('keras_attn.defaults', fromlist=['x']).{defaults}();", arguments)
+    return _parsed_by(
+        "c.load_config = lambda *_: "
+        f"__import__('keras_attn.defaults', fromlist=['x']).{defaults}();",
+        arguments,
+    )
 
 
 def _parsed_by(prepared, arguments):
-    code = ("import sys, json; from absl import flags;"
-            f"from keras_attn.cli import command_line as c; {prepared}"
-            "c.define_run_flags(); c._parse('usage', 'classify');"
-            "print(json.dumps(flags.FLAGS.config.to_dict()))")
-    done = subprocess.run([sys.executable, "-c", code, *arguments], cwd=ROOT, text=True,
-                          capture_output=True)
+    code = (
+        "import sys, json; from absl import flags;"
+        f"from keras_attn.cli import command_line as c; {prepared}"
+        "c.define_run_flags(); c._parse('usage', 'classify');"
+        "print(json.dumps(flags.FLAGS.config.to_dict()))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], cwd=ROOT, text=True, capture_output=True
+    )
     assert done.returncode == 0, done.stderr
     return dict(fields(ConfigDict(json.loads(done.stdout))))
 
@@ -163,9 +206,16 @@ def _parsed_by(prepared, arguments):
 VALUES = {int: 7, float: 1.5, str: "text", bool: True}
 
 
-@pytest.mark.parametrize("defaults", [pretraining_defaults, language_modeling_defaults,
-                                      permutation_modeling_defaults, finetuning_defaults,
-                                      translation_defaults])
+@pytest.mark.parametrize(
+    "defaults",
+    [
+        pretraining_defaults,
+        language_modeling_defaults,
+        permutation_modeling_defaults,
+        finetuning_defaults,
+        translation_defaults,
+    ],
+)
 def test_every_field_without_default_can_be_set_and_unset(defaults):
     config = defaults()
     empty = {}
@@ -180,26 +230,35 @@ def test_every_field_without_default_can_be_set_and_unset(defaults):
     setting = [f"--config.{name}={value}" for name, value in empty.items()]
     found = _parsed(defaults.__name__, *setting)
     assert {name: found[name] for name in empty} == empty
-    unset = [f"--config.{name}={none}" for name, none in
-             zip(empty, ["None", "none"] * len(empty), strict=False)]
+    unset = [
+        f"--config.{name}={none}"
+        for name, none in zip(empty, ["None", "none"] * len(empty), strict=False)
+    ]
     found = _parsed(defaults.__name__, *setting, *unset)
     assert {found[name] for name in empty} == {None}
 
 
-@pytest.mark.parametrize(("arguments", "ends"), [
-    ([], {"epochs": 100.0}),
-    (["--config.train.steps=7"], {"steps": 7}),
-    (["--config.train.minutes", "2"], {"minutes": 2.0}),
-    (["--config.train.steps=none"], {"epochs": 100.0}),
-    (["--config.train.steps", "none"], {"epochs": 100.0}),
-    (["--config.train.steps=7", "--config.train.steps=none"], {"epochs": 100.0}),
-    (["--config.train.epochs=none", "--config.train.epochs=3"], {"epochs": 3.0}),
-    (["--config.train.steps=7", "--config.train.epochs=3"], {"steps": 7, "epochs": 3.0}),
-], ids=str)
+@pytest.mark.parametrize(
+    ("arguments", "ends"),
+    [
+        ([], {"epochs": 100.0}),
+        (["--config.train.steps=7"], {"steps": 7}),
+        (["--config.train.minutes", "2"], {"minutes": 2.0}),
+        (["--config.train.steps=none"], {"epochs": 100.0}),
+        (["--config.train.steps", "none"], {"epochs": 100.0}),
+        (["--config.train.steps=7", "--config.train.steps=none"], {"epochs": 100.0}),
+        (["--config.train.epochs=none", "--config.train.epochs=3"], {"epochs": 3.0}),
+        (["--config.train.steps=7", "--config.train.epochs=3"], {"steps": 7, "epochs": 3.0}),
+    ],
+    ids=str,
+)
 def test_an_end_of_the_run_takes_the_place_of_the_config_s(arguments, ends):
     found = _parsed_by("", ["--config=multi30k", *arguments])
-    assert {name: found[f"train.{name}"] for name in ("steps", "epochs", "minutes")
-            if found[f"train.{name}"] is not None} == ends
+    assert {
+        name: found[f"train.{name}"]
+        for name in ("steps", "epochs", "minutes")
+        if found[f"train.{name}"] is not None
+    } == ends
 
 
 def test_none_in_place_of_a_text_is_a_text():
@@ -208,12 +267,19 @@ def test_none_in_place_of_a_text_is_a_text():
 
 
 def test_values_are_taken_with_a_blank_or_an_equals_sign_and_flags_may_be_negated():
-    found = _parsed("pretraining_defaults", "--config.train.steps", "12", "--config.train.jit",
-                    "--config.data.train=a=b,c", "--config.train.learning_rate=3e-4")
+    found = _parsed(
+        "pretraining_defaults",
+        "--config.train.steps",
+        "12",
+        "--config.train.jit",
+        "--config.data.train=a=b,c",
+        "--config.train.learning_rate=3e-4",
+    )
     assert found["train.steps"] == 12 and found["train.jit"] is True
     assert found["data.train"] == "a=b,c" and found["train.learning_rate"] == 3e-4
-    assert _parsed("pretraining_defaults", "--noconfig.data.whole_words")[
-        "data.whole_words"] is False
+    assert (
+        _parsed("pretraining_defaults", "--noconfig.data.whole_words")["data.whole_words"] is False
+    )
 
 
 @pytest.mark.parametrize(
@@ -225,8 +291,11 @@ def test_values_are_taken_with_a_blank_or_an_equals_sign_and_flags_may_be_negate
         ("def get_config(): return {}['a']", "mine.py, line 1: KeyError: 'a'"),
         ("import sys; sys.exit('no')", "mine.py, line 1: SystemExit: no"),
         ("\0", "SyntaxError"),
-        ("from ml_collections import ConfigDict\n"
-         "def get_config(): return ConfigDict({'data': {}})", "without workdir"),
+        (
+            "from ml_collections import ConfigDict\n"
+            "def get_config(): return ConfigDict({'data': {}})",
+            "without workdir",
+        ),
         ("def get_config(): return {'a': 1}", "ConfigDict"),
         ("import nothing_of_this_name", "nothing_of_this_name"),
     ],
@@ -239,8 +308,9 @@ def test_a_config_file_that_is_none_is_named(tmp_path, content, message):
     assert "mine.py" in str(error.value)
 
 
-@pytest.mark.parametrize("name", [
-    "glue:sst2", "glue.py:sst2", "configs/glue.py:sst2", "sst2", "configs/sst2.py"])
+@pytest.mark.parametrize(
+    "name", ["glue:sst2", "glue.py:sst2", "configs/glue.py:sst2", "sst2", "configs/sst2.py"]
+)
 def test_a_task_of_glue_follows_a_colon_or_is_its_former_name(name, tmp_path, monkeypatch):
     for folder in (ROOT, tmp_path):
         monkeypatch.chdir(folder)
@@ -260,27 +330,41 @@ def test_the_former_names_of_glue_are_its_tasks_and_may_be_imported():
         glue.get_config("cloa")
 
 
-MINE = "from keras_attn.defaults import finetuning_defaults\ndef get_config({}):\n" \
+MINE = (
+    "from keras_attn.defaults import finetuning_defaults\ndef get_config({}):\n"
     "    config = finetuning_defaults()\n    config.data.text = text\n    return config\n"
+)
 
 
-@pytest.mark.parametrize(("parameters", "suffix", "text"), [
-    ("text", ":review", "review"), ("text", ":a:b.py", "a:b.py"), ("text='title'", "", "title"),
-    ("text='title'", ":review", "review"), ("text=None, *, other=1", "", None),
-    ("text", ":", "")])
+@pytest.mark.parametrize(
+    ("parameters", "suffix", "text"),
+    [
+        ("text", ":review", "review"),
+        ("text", ":a:b.py", "a:b.py"),
+        ("text='title'", "", "title"),
+        ("text='title'", ":review", "review"),
+        ("text=None, *, other=1", "", None),
+        ("text", ":", ""),
+    ],
+)
 def test_a_config_file_takes_an_argument(parameters, suffix, text, tmp_path):
     (tmp_path / "mine.py").write_text(MINE.format(parameters))
     path, argument = config_files.find_config(f"{tmp_path}/mine.py{suffix}")
     assert config_files.load_config(path, argument).data.text == text
 
 
-@pytest.mark.parametrize(("parameters", "argument", "message"), [
-    ("text", None, "Append :TEXT to --config"),
-    ("*text, other", "a", r"mine\.py: TypeError.*other"),
-    ("*, text=1", "a", "Remove :a from --config"),
-    ("text, other", "a", r"mine\.py: TypeError.*other")])
+@pytest.mark.parametrize(
+    ("parameters", "argument", "message"),
+    [
+        ("text", None, "Append :TEXT to --config"),
+        ("*text, other", "a", r"mine\.py: TypeError.*other"),
+        ("*, text=1", "a", "Remove :a from --config"),
+        ("text, other", "a", r"mine\.py: TypeError.*other"),
+    ],
+)
 def test_an_argument_that_does_not_fit_a_config_file_is_an_error(
-        parameters, argument, message, tmp_path):
+    parameters, argument, message, tmp_path
+):
     path = tmp_path / "mine.py"
     path.write_text(MINE.format(parameters))
     with pytest.raises(UserError, match=message):
@@ -288,11 +372,14 @@ def test_an_argument_that_does_not_fit_a_config_file_is_an_error(
 
 
 def test_a_reader_that_has_enough_ends_a_command_without_a_traceback():
-    code = ("from keras_attn.cli.command_line import run_command\n"
-            "def main():\n    while True:\n        print('line')\n"
-            "run_command(main, 'usage')\n")
-    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE) as process:
+    code = (
+        "from keras_attn.cli.command_line import run_command\n"
+        "def main():\n    while True:\n        print('line')\n"
+        "run_command(main, 'usage')\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         assert process.stdout.readline() == b"line\n"
         process.stdout.close()
         said = process.stderr.read()
@@ -306,30 +393,56 @@ OOM when allocating tensor with shape[4096,512,3072] and type float
 """
 
 
-@pytest.mark.parametrize(("error", "config", "fields"), [
-    ("MemoryError()", "bert_mini",
-     ["train.accumulate", "train.remat", "eval.batch_size", "train.batch_size", "data.length"]),
-    (f"ResourceExhaustedError(None, None, {GRAPH_ERROR!r})", "multi30k",
-     ["train.accumulate", "train.remat", "eval.batch_size", "train.batch_tokens", "data.length"]),
-    ("MemoryError()", None, []),
-])
+@pytest.mark.parametrize(
+    ("error", "config", "fields"),
+    [
+        (
+            "MemoryError()",
+            "bert_mini",
+            [
+                "train.accumulate",
+                "train.remat",
+                "eval.batch_size",
+                "train.batch_size",
+                "data.length",
+            ],
+        ),
+        (
+            f"ResourceExhaustedError(None, None, {GRAPH_ERROR!r})",
+            "multi30k",
+            [
+                "train.accumulate",
+                "train.remat",
+                "eval.batch_size",
+                "train.batch_tokens",
+                "data.length",
+            ],
+        ),
+        ("MemoryError()", None, []),
+    ],
+)
 def test_too_little_memory_names_the_fields_that_take_it(error, config, fields):
-    code = ("from keras_attn.cli.command_line import run_command\n"
-            "def main():\n    from tensorflow.errors import ResourceExhaustedError\n"
-            f"    raise {error}\n"
-            f"run_command(main, 'usage', {config!r})\n")
+    code = (
+        "from keras_attn.cli.command_line import run_command\n"
+        "def main():\n    from tensorflow.errors import ResourceExhaustedError\n"
+        f"    raise {error}\n"
+        f"run_command(main, 'usage', {config!r})\n"
+    )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, text=True, capture_output=True)
     assert done.returncode == 2 and done.stderr.count("\n") == 1
     assert re.findall(r"config\.([\w.]*\w)", done.stderr) == fields
     assert ("OOM when allocating tensor with shape[4096,512,3072]" in done.stderr) == (
-        "Exhausted" in error)
+        "Exhausted" in error
+    )
 
 
 def test_too_little_memory_for_a_prediction_names_its_flag():
-    code = ("from keras_attn.cli import command_line\n"
-            "command_line.define_reading_flags(['tsv'])\n"
-            "def main():\n    raise MemoryError\n"
-            "command_line.run_command(main, 'usage')\n")
+    code = (
+        "from keras_attn.cli import command_line\n"
+        "command_line.define_reading_flags(['tsv'])\n"
+        "def main():\n    raise MemoryError\n"
+        "command_line.run_command(main, 'usage')\n"
+    )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, text=True, capture_output=True)
     assert done.returncode == 2 and "Lower --batch_size." in done.stderr
 
@@ -349,19 +462,29 @@ def test_a_fault_of_the_filesystem_is_one_line(number, monkeypatch, capsys):
 
 
 def test_python_without_docstrings_is_named():
-    done = subprocess.run([sys.executable, "-OO", "-m", "pretrain", "--help"], cwd=ROOT, text=True,
-                          capture_output=True)
+    done = subprocess.run(
+        [sys.executable, "-OO", "-m", "pretrain", "--help"],
+        cwd=ROOT,
+        text=True,
+        capture_output=True,
+    )
     assert done.returncode == 2 and done.stderr.count("\n") == 1
     assert "Set PYTHONOPTIMIZE to 1" in done.stderr
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
 def test_messages_are_printed_in_any_encoding(encoding):
-    code = ("from keras_attn.io.terminal import prepare_streams\n"
-            "import sys; prepare_streams()\n"
-            "print('loss 1.0 · … 語'); print('→ \\udcff', file=sys.stderr)")
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True,
-                          env={**os.environ, "PYTHONIOENCODING": encoding})
+    code = (
+        "from keras_attn.io.terminal import prepare_streams\n"
+        "import sys; prepare_streams()\n"
+        "print('loss 1.0 · … 語'); print('→ \\udcff', file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+    )
     assert done.returncode == 0, done.stderr
     dot = "·" if encoding != "ascii" else "-"
     dots = "…" if encoding == "cp1252" else "..."
@@ -370,11 +493,13 @@ def test_messages_are_printed_in_any_encoding(encoding):
 
 
 def test_closed_streams_are_opened_before_a_file_takes_their_place(tmp_path):
-    code = ("from keras_attn.io.terminal import prepare_streams, standard_output\n"
-            "import os, sys; prepare_streams(); print('lost'); print('lost', file=sys.stderr)\n"
-            f"with open({str(tmp_path / 'a')!r}, 'w') as file:\n"
-            "    os.write(1, b'stray'); os.write(2, b'stray')\n"
-            "    file.write(f'{file.fileno() > 2} {standard_output()}')\n")
+    code = (
+        "from keras_attn.io.terminal import prepare_streams, standard_output\n"
+        "import os, sys; prepare_streams(); print('lost'); print('lost', file=sys.stderr)\n"
+        f"with open({str(tmp_path / 'a')!r}, 'w') as file:\n"
+        "    os.write(1, b'stray'); os.write(2, b'stray')\n"
+        "    file.write(f'{file.fileno() > 2} {standard_output()}')\n"
+    )
 
     def close():
         for number in range(3):
@@ -385,11 +510,14 @@ def test_closed_streams_are_opened_before_a_file_takes_their_place(tmp_path):
 
 
 def test_what_was_printed_last_is_not_lost_in_silence():
-    code = ("from keras_attn.cli import command_line as c\n"
-            "c._parse = c.import_quietly = lambda *_: None\n"
-            "c.run_command(lambda: print('x'), 'usage')")
+    code = (
+        "from keras_attn.cli import command_line as c\n"
+        "c._parse = c.import_quietly = lambda *_: None\n"
+        "c.run_command(lambda: print('x'), 'usage')"
+    )
     with open("/dev/full", "w") as full:
-        done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, text=True, stdout=full,
-                              stderr=subprocess.PIPE)
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT, text=True, stdout=full, stderr=subprocess.PIPE
+        )
     assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
     assert "No space left" in done.stderr

@@ -27,8 +27,16 @@ def test_models_of_transformers_are_ours_to_the_last_digit(tmp_path):
     inputs = dict(np.load(tmp_path / "inputs.npz"))
     inputs = {name: value.astype("int32") for name, value in inputs.items()}
     inputs["mask_weights"] = np.ones((2, 4), np.float32)
-    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b",
-                  *(f"piece{number}" for number in range(30522 - 7))]
+    vocabulary = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        "a",
+        "b",
+        *(f"piece{number}" for number in range(30522 - 7)),
+    ]
     for name in ("tiny", "base"):
         (tmp_path / name / "vocab.txt").write_text("\n".join(vocabulary) + "\n")
         saved = read_ready(tmp_path / name, lowercase=True)
@@ -42,8 +50,11 @@ def test_models_of_transformers_are_ours_to_the_last_digit(tmp_path):
         np.testing.assert_allclose(loss, expected["loss"], 1e-5)
         for key in ("mlm_logits", "nsp_logits"):
             np.testing.assert_allclose(outputs[key], expected[key], 1e-5, 1e-5, err_msg=key)
-        theirs = {key.removeprefix("gradients/"): expected[key] for key in expected
-                  if key.startswith("gradients/")}
+        theirs = {
+            key.removeprefix("gradients/"): expected[key]
+            for key in expected
+            if key.startswith("gradients/")
+        }
         header = {key: (value.shape, "float32") for key, value in theirs.items()}
         turned = Tensors(name, header, theirs.get).take(layout_of(saved))
         for path, gradient in zip(variables, gradients, strict=True):
@@ -61,6 +72,7 @@ def test_models_of_transformers_are_ours_to_the_last_digit(tmp_path):
     for source in (*HUGGING_FACE.iterdir(), *LANGUAGE_MODELS.iterdir()):
         if source.is_dir():
             convert.convert(source, tmp_path / "runs" / source.name)
-            convert.convert(tmp_path / "runs" / source.name, tmp_path / "golden" / source.name,
-                            "huggingface")
+            convert.convert(
+                tmp_path / "runs" / source.name, tmp_path / "golden" / source.name, "huggingface"
+            )
     run([python, SIDE, "check", tmp_path], ROOT)

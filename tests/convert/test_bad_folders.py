@@ -42,32 +42,47 @@ def edit(path, **fields):
 def header_of(path):
     content = path.read_bytes()
     size = struct.unpack("<Q", content[:8])[0]
-    return json.loads(content[8:8 + size]), content[8 + size:]
+    return json.loads(content[8 : 8 + size]), content[8 + size :]
 
 
-@pytest.mark.parametrize(("fields", "message"), [
-    ({"model_type": "roberta"}, "model_type must be one of bert, gpt2, xlnet. Received: 'roberta'"),
-    ({"architectures": ["GPT2LMHeadModel"]}, "architectures must name one of BertForPreTraining"),
-    ({"architectures": None}, "architectures must name one"),
-    ({"hidden_act": "swish"}, "hidden_act must be one of gelu, .*'swish'"),
-    ({"position_embedding_type": "relative_key"}, "position_embedding_type must be absolute"),
-    ({"is_decoder": True}, "is_decoder must be False"),
-    ({"hidden_size": 24}, "word_embeddings.weight must have shape .45, 24.. Received: .45, 12."),
-    ({"hidden_size": "12"}, "hidden_dim must be a whole number"),
-    ({"hidden_size": True}, "hidden_dim must be a whole number"),
-    ({"hidden_size": 13}, "hidden_dim must be a multiple of num_heads"),
-    ({"num_hidden_layers": 10**9}, "num_layers must be as many as there are weights for"),
-    ({"num_hidden_layers": 3}, "missing: bert.encoder.layer.2"),
-    ({"num_hidden_layers": 1}, "unknown: bert.encoder.layer.1"),
-    ({"vocab_size": -1}, "vocabulary_size must be a whole number of at least 0"),
-    ({"vocab_size": 44}, "must have shape"),
-    ({"hidden_dropout_prob": 2}, "dropout"),
-    ({"layer_norm_eps": float("nan")}, "layer_norm_epsilon must be a number"),
-    ({"initializer_range": 1e308}, "initializer_range must be a number"),
-    ({"classifier_dropout": 2, "architectures": ["BertForSequenceClassification"]},
-     r"classifier_dropout must be in \[0, 1\)"),
-    ({"architectures": ["BertForSequenceClassification"]}, "missing: classifier.bias"),
-], ids=str)
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (
+            {"model_type": "roberta"},
+            "model_type must be one of bert, gpt2, xlnet. Received: 'roberta'",
+        ),
+        (
+            {"architectures": ["GPT2LMHeadModel"]},
+            "architectures must name one of BertForPreTraining",
+        ),
+        ({"architectures": None}, "architectures must name one"),
+        ({"hidden_act": "swish"}, "hidden_act must be one of gelu, .*'swish'"),
+        ({"position_embedding_type": "relative_key"}, "position_embedding_type must be absolute"),
+        ({"is_decoder": True}, "is_decoder must be False"),
+        (
+            {"hidden_size": 24},
+            "word_embeddings.weight must have shape .45, 24.. Received: .45, 12.",
+        ),
+        ({"hidden_size": "12"}, "hidden_dim must be a whole number"),
+        ({"hidden_size": True}, "hidden_dim must be a whole number"),
+        ({"hidden_size": 13}, "hidden_dim must be a multiple of num_heads"),
+        ({"num_hidden_layers": 10**9}, "num_layers must be as many as there are weights for"),
+        ({"num_hidden_layers": 3}, "missing: bert.encoder.layer.2"),
+        ({"num_hidden_layers": 1}, "unknown: bert.encoder.layer.1"),
+        ({"vocab_size": -1}, "vocabulary_size must be a whole number of at least 0"),
+        ({"vocab_size": 44}, "must have shape"),
+        ({"hidden_dropout_prob": 2}, "dropout"),
+        ({"layer_norm_eps": float("nan")}, "layer_norm_epsilon must be a number"),
+        ({"initializer_range": 1e308}, "initializer_range must be a number"),
+        (
+            {"classifier_dropout": 2, "architectures": ["BertForSequenceClassification"]},
+            r"classifier_dropout must be in \[0, 1\)",
+        ),
+        ({"architectures": ["BertForSequenceClassification"]}, "missing: classifier.bias"),
+    ],
+    ids=str,
+)
 def test_a_config_that_does_not_fit_is_refused(folder, fields, message):
     edit(folder / "config.json", **fields)
     refused(folder, message)
@@ -81,8 +96,10 @@ def test_damaged_tensors_are_refused(folder):
         refused(folder, "whole safetensors file.*model.safetensors")
     path.write_bytes(struct.pack("<Q", 2**62) + content[8:])
     refused(folder, "whole safetensors file")
-    huge = {**header, "bert.pooler.dense.bias": {
-        "dtype": "F32", "shape": [2**40], "data_offsets": [0, 2**42]}}
+    huge = {
+        **header,
+        "bert.pooler.dense.bias": {"dtype": "F32", "shape": [2**40], "data_offsets": [0, 2**42]},
+    }
     text = json.dumps(huge).encode()
     path.write_bytes(struct.pack("<Q", len(text)) + text + data)
     refused(folder, "whole safetensors file")
@@ -145,8 +162,9 @@ def test_a_workdir_whose_config_does_not_fit_its_arrays_is_refused(folder, tmp_p
         ("num_layers", 3, "layer_2/.* must be float32 .*Received: left out"),
         ("num_layers", 1, "layer_1/.* must be left out. Received: float32"),
     ):
-        (run / "config.json").write_text(json.dumps(
-            {**config, "architecture": {**config["architecture"], name: value}}))
+        (run / "config.json").write_text(
+            json.dumps({**config, "architecture": {**config["architecture"], name: value}})
+        )
         with pytest.raises(UserError, match=message):
             list(convert.read(run).weights)
 
@@ -160,7 +178,8 @@ def test_a_checkpoint_of_hidden_size_is_refused(folder, tmp_path, compressed, ca
     else:
         with zipfile.ZipFile(path, "a") as file, file.open("huge.npy", "w") as member:
             np.lib.format.write_array_header_1_0(
-                member, {"descr": "<f4", "fortran_order": False, "shape": (10**12,)})
+                member, {"descr": "<f4", "fortran_order": False, "shape": (10**12,)}
+            )
     with pytest.raises(UserError, match="A whole checkpoint is needed"):
         list(convert.read(tmp_path / "run").weights)
     assert ("is compressed" if compressed else "huge.npy is not whole") in capsys.readouterr().err
@@ -173,12 +192,17 @@ def test_pickles_are_refused_with_a_way_out(folder):
     strange = folder / "x'); import os; ('.bin"
     strange.write_bytes(b"")
     refused(strange, r"a pickle can run code.*glob.glob\('FILE'\)")
-    for name, shown in (("pytorch_model-00001-of-00002.bin", "pytorch_model-*.bin"),
-                        ("pytorch_model.bin", "pytorch_model.bin")):
+    for name, shown in (
+        ("pytorch_model-00001-of-00002.bin", "pytorch_model-*.bin"),
+        ("pytorch_model.bin", "pytorch_model.bin"),
+    ):
         for path in (folder, folder / name):
             (folder / name).write_bytes(b"\x80\x04cos\nsystem\n")
-            refused(path, rf"a pickle can run code.*glob.glob\('{re.escape(shown)}'\).*"
-                          f"weights_only=True.*/{name}")
+            refused(
+                path,
+                rf"a pickle can run code.*glob.glob\('{re.escape(shown)}'\).*"
+                f"weights_only=True.*/{name}",
+            )
         os.remove(folder / name)
 
 
@@ -296,8 +320,7 @@ def test_what_a_format_does_not_have_is_refused(folder, tmp_path):
     edit(folder / "config.json", tie_word_embeddings=False, hidden_act="gelu_new")
     arrays = load_file(folder / "model.safetensors")
     table = arrays["bert.embeddings.word_embeddings.weight"]
-    save_file({**arrays, "cls.predictions.decoder.weight": table + 1},
-              folder / "model.safetensors")
+    save_file({**arrays, "cls.predictions.decoder.weight": table + 1}, folder / "model.safetensors")
     with pytest.raises(UserError, match="tie_embeddings=True. Received: tie_embeddings=False"):
         convert.convert(folder, tmp_path / "out", "google")
     (tmp_path / "file").write_text("")
@@ -324,13 +347,19 @@ def test_what_a_format_does_not_have_is_refused(folder, tmp_path):
 def test_a_full_disk_leaves_nothing(folder, tmp_path, format):
     """A limit on the size of files stands in for the disk."""
     edit(folder / "config.json", hidden_act="gelu_new")
-    code = ("import resource, signal, sys\nfrom keras_attn import convert\n"
-            "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-            "resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))\n"
-            "try:\n    convert(*sys.argv[1:])\n"
-            "except convert.UserError as error:\n    print(error)")
-    done = subprocess.run([sys.executable, "-c", code, folder, tmp_path / "out", format],
-                          capture_output=True, text=True, cwd=GOLDEN.parents[1])
+    code = (
+        "import resource, signal, sys\nfrom keras_attn import convert\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))\n"
+        "try:\n    convert(*sys.argv[1:])\n"
+        "except convert.UserError as error:\n    print(error)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, folder, tmp_path / "out", format],
+        capture_output=True,
+        text=True,
+        cwd=GOLDEN.parents[1],
+    )
     wanted = "Cannot write " if format == "workdir" else "target writable, with free space"
     assert wanted in done.stdout and "File too large" in done.stdout, done.stderr[-2000:]
     assert not (tmp_path / "out").exists()
@@ -338,8 +367,9 @@ def test_a_full_disk_leaves_nothing(folder, tmp_path, format):
 
 def test_new_heads_are_named_and_the_rest_stays(tmp_path):
     source = GOLDEN / "hugging_face/masked_lm"
-    new = convert.convert(source, tmp_path / "out", "huggingface", task="pretraining",
-                          new_heads=True)
+    new = convert.convert(
+        source, tmp_path / "out", "huggingface", task="pretraining", new_heads=True
+    )
     assert new == ["nsp_dense", "pooler"]
     found, expected = (load_file(path / "model.safetensors") for path in (tmp_path / "out", source))
     for name, value in expected.items():

@@ -15,14 +15,36 @@ from tests.support.google_folders import google_weights, write_google
 from tests.support.small_workdirs import GOLDEN, KINDS, content, write_workdir
 from tests.support.strange_files import strange_json
 
-FOREIGN = ["hugging_face/pretraining", "hugging_face/untied", "language_models/gpt2",
-           "language_models/xlnet_classifier", "keras_hub", "keras_hub_gpt2", "google"]
+FOREIGN = [
+    "hugging_face/pretraining",
+    "hugging_face/untied",
+    "language_models/gpt2",
+    "language_models/xlnet_classifier",
+    "keras_hub",
+    "keras_hub_gpt2",
+    "google",
+]
 # Their content is checked: by a SHA-256 in config.json, or checksums in the file.
 CHECKED = ("vocab.txt", "vocab.json", "merges.txt", "spiece.model", "subwords.model", ".npz")
-OTHERS = [b"", b"\0" * 100, b"\xff\xfe\0{", b"[]", b"null", b"1", b"{}", b'"x"', b"[" * 100_000,
-          b'{"a":' * 100_000, b"9" * 5_000, b"{" + b" " * 1_000_000 + b"}",
-          b"PK\x05\x06" + b"\0" * 18, b"\x89HDF\r\n\x1a\n" + b"\xff" * 100,
-          b"\xff" * 8 + b"{}", b"\r" * 50, b"\n" * 50]
+OTHERS = [
+    b"",
+    b"\0" * 100,
+    b"\xff\xfe\0{",
+    b"[]",
+    b"null",
+    b"1",
+    b"{}",
+    b'"x"',
+    b"[" * 100_000,
+    b'{"a":' * 100_000,
+    b"9" * 5_000,
+    b"{" + b" " * 1_000_000 + b"}",
+    b"PK\x05\x06" + b"\0" * 18,
+    b"\x89HDF\r\n\x1a\n" + b"\xff" * 100,
+    b"\xff" * 8 + b"{}",
+    b"\r" * 50,
+    b"\n" * 50,
+]
 
 
 def _truncated(path, draw):
@@ -64,8 +86,18 @@ def _strange(path, draw):
         _flipped(path, draw)
 
 
-DAMAGES = [_truncated, _flipped, _flipped, _replaced, _folder, _link, _pipe, _strange, _strange,
-           _strange]
+DAMAGES = [
+    _truncated,
+    _flipped,
+    _flipped,
+    _replaced,
+    _folder,
+    _link,
+    _pipe,
+    _strange,
+    _strange,
+    _strange,
+]
 
 
 @pytest.fixture(scope="module")
@@ -75,9 +107,13 @@ def folders(tmp_path_factory):
 
     def folder(name):
         if name not in made:
-            made[name] = (write_workdir(name, root / name) if name in KINDS else
-                          write_google(root / name, google_weights()) if name == "google" else
-                          GOLDEN / name)
+            made[name] = (
+                write_workdir(name, root / name)
+                if name in KINDS
+                else write_google(root / name, google_weights())
+                if name == "google"
+                else GOLDEN / name
+            )
         return made[name]
 
     return folder
@@ -123,11 +159,25 @@ def _edited(folder, change):
 
 
 @pytest.mark.parametrize("name", KINDS)
-@pytest.mark.parametrize(("field", "value"), [
-    ("hidden_dim", 2**30), ("hidden_dim", "8"), ("vocabulary_size", 2**31 - 1),
-    ("vocabulary_size", -1), ("num_layers", 9_999), ("num_layers", None), ("num_heads", [2]),
-    ("num_heads", 0), ("intermediate_dim", 2**31 - 1), ("intermediate_dim", {}),
-    ("dropout", "0.1"), ("layer_norm_epsilon", True), ("activation", 3), ("unknown", 1)])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("hidden_dim", 2**30),
+        ("hidden_dim", "8"),
+        ("vocabulary_size", 2**31 - 1),
+        ("vocabulary_size", -1),
+        ("num_layers", 9_999),
+        ("num_layers", None),
+        ("num_heads", [2]),
+        ("num_heads", 0),
+        ("intermediate_dim", 2**31 - 1),
+        ("intermediate_dim", {}),
+        ("dropout", "0.1"),
+        ("layer_norm_epsilon", True),
+        ("activation", 3),
+        ("unknown", 1),
+    ],
+)
 def test_an_architecture_of_wrong_types_or_sizes_takes_no_memory(
     folders, tmp_path, name, field, value
 ):
@@ -144,7 +194,7 @@ def test_an_architecture_of_wrong_types_or_sizes_takes_no_memory(
 def test_weights_of_other_dtypes_are_refused(folders, tmp_path, name, dtype):
     folder = tmp_path / "copy"
     shutil.copytree(folders(name), folder)
-    path, = (folder / "checkpoints").glob("*.npz")
+    (path,) = (folder / "checkpoints").glob("*.npz")
     arrays = dict(np.load(path))
     last = sorted(arrays)[-2]
     np.savez(path, **{**arrays, last: np.ones(arrays[last].shape, dtype)})

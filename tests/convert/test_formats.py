@@ -55,14 +55,18 @@ def assert_same_bits(found, expected):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_outputs_equal_those_of_transformers(name, outputs):
-    inputs = {key.removeprefix("inputs/"): value for key, value in outputs.items()
-              if key.startswith("inputs/")}
+    inputs = {
+        key.removeprefix("inputs/"): value
+        for key, value in outputs.items()
+        if key.startswith("inputs/")
+    }
     real = inputs["padding_mask"] > 0
     inputs["mask_positions"] = np.tile(np.arange(11, dtype=np.int32), (3, 1))
     model = read_ready(HUGGING_FACE / name).make_model()
     found = model(inputs)
-    expected = {key.split("/")[1]: value for key, value in outputs.items()
-                if key.startswith(f"{name}/")}
+    expected = {
+        key.split("/")[1]: value for key, value in outputs.items() if key.startswith(f"{name}/")
+    }
     assert expected
     for key, value in expected.items():
         ours = np.asarray(found[key])
@@ -91,7 +95,10 @@ def test_a_folder_as_bert_base_uncased_is_read_whole(tmp_path, outputs):
     save_file(arrays, folder / "model.safetensors")
     first, second = convert.read(folder), convert.read(HUGGING_FACE / "pretraining")
     assert (first.kind, first.heads, first.architecture) == (
-        second.kind, second.heads, second.architecture)
+        second.kind,
+        second.heads,
+        second.architecture,
+    )
     for path, value in second.weights.items():
         np.testing.assert_array_equal(first.weights[path], value, err_msg=path)
 
@@ -101,8 +108,10 @@ def test_transformers_to_workdir_and_back_changes_no_bit(name, tmp_path):
     convert.convert(HUGGING_FACE / name, tmp_path / "run")
     convert.convert(tmp_path / "run", tmp_path / "back", "huggingface")
     assert_same_bits(tensors(tmp_path / "back"), tensors(HUGGING_FACE / name))
-    was, now = (json.loads((folder / "config.json").read_text())
-                for folder in (HUGGING_FACE / name, tmp_path / "back"))
+    was, now = (
+        json.loads((folder / "config.json").read_text())
+        for folder in (HUGGING_FACE / name, tmp_path / "back")
+    )
     for field in now.keys() & was.keys():
         assert was[field] is None or now[field] == was[field], field
     first, second = (convert.read(folder) for folder in (HUGGING_FACE / name, tmp_path / "back"))
@@ -149,9 +158,11 @@ def test_keras_hub_to_workdir_and_back_changes_no_bit(tmp_path):
     found, expected = {}, {}
     for arrays, folder in ((found, tmp_path / "back"), (expected, KERAS_HUB)):
         with h5py.File(folder / "model.weights.h5") as file:
+
             def note(name, entry, arrays=arrays):
                 if isinstance(entry, h5py.Dataset):
                     arrays[name] = entry[()]
+
             file.visititems(note)
     assert len(expected) == 5 + 3 * 16 + 2
     assert_same_bits(found, expected)
@@ -160,12 +171,16 @@ def test_keras_hub_to_workdir_and_back_changes_no_bit(tmp_path):
 def test_outputs_equal_those_of_keras_hub():
     with np.load(KERAS_HUB / "outputs.npz", allow_pickle=False) as file:
         golden = dict(file)
-    inputs = {key.removeprefix("inputs/"): golden.pop(key) for key in list(golden)
-              if key.startswith("inputs/")}
+    inputs = {
+        key.removeprefix("inputs/"): golden.pop(key)
+        for key in list(golden)
+        if key.startswith("inputs/")
+    }
     found = read_ready(KERAS_HUB).make_model()(inputs)
     real = inputs["padding_mask"] > 0
-    np.testing.assert_allclose(np.asarray(found["sequence_output"])[real],
-                               golden["sequence_output"][real], 1e-5, 1e-5)
+    np.testing.assert_allclose(
+        np.asarray(found["sequence_output"])[real], golden["sequence_output"][real], 1e-5, 1e-5
+    )
     np.testing.assert_allclose(found["pooled_output"], golden["pooled_output"], 1e-5, 1e-5)
 
 
@@ -191,27 +206,33 @@ def google_forward(weights, ids, segments, mask, heads):
 
     table = w["bert/embeddings/word_embeddings"]
     x = table[ids] + w["bert/embeddings/token_type_embeddings"][segments]
-    x = norm(x + w["bert/embeddings/position_embeddings"][:ids.shape[1]],
-             "bert/embeddings/LayerNorm")
+    x = norm(
+        x + w["bert/embeddings/position_embeddings"][: ids.shape[1]], "bert/embeddings/LayerNorm"
+    )
     for layer in itertools.count():
         name = f"bert/encoder/layer_{layer}"
         if f"{name}/output/dense/kernel" not in w:
             break
-        q, k, v = (split(dense(x, f"{name}/attention/self/{part}"))
-                   for part in ("query", "key", "value"))
+        q, k, v = (
+            split(dense(x, f"{name}/attention/self/{part}")) for part in ("query", "key", "value")
+        )
         scores = q @ k.transpose(0, 1, 3, 2) / np.sqrt(q.shape[-1])
         scores = np.exp(scores - 10000.0 * (1 - mask[:, None, None, :]))
         context = (scores / scores.sum(-1, keepdims=True)) @ v
         context = context.transpose(0, 2, 1, 3).reshape(x.shape)
-        x = norm(dense(context, f"{name}/attention/output/dense") + x,
-                 f"{name}/attention/output/LayerNorm")
+        x = norm(
+            dense(context, f"{name}/attention/output/dense") + x,
+            f"{name}/attention/output/LayerNorm",
+        )
         inner = gelu(dense(x, f"{name}/intermediate/dense"))
         x = norm(dense(inner, f"{name}/output/dense") + x, f"{name}/output/LayerNorm")
     pooled = np.tanh(dense(x[:, 0], "bert/pooler/dense"))
-    hidden = norm(gelu(dense(x, "cls/predictions/transform/dense")),
-                  "cls/predictions/transform/LayerNorm")
+    hidden = norm(
+        gelu(dense(x, "cls/predictions/transform/dense")), "cls/predictions/transform/LayerNorm"
+    )
     return {
-        "sequence_output": x, "pooled_output": pooled,
+        "sequence_output": x,
+        "pooled_output": pooled,
         "mlm_logits": hidden @ table.T + w["cls/predictions/output_bias"],
         "nsp_logits": pooled @ w["cls/seq_relationship/output_weights"].T
         + w["cls/seq_relationship/output_bias"],
@@ -226,8 +247,14 @@ def test_a_checkpoint_of_google_gives_what_its_formulas_give(tmp_path):
     segments = (np.arange(9) > 4).astype(np.int32)[None].repeat(3, 0)
     mask = np.array([[1] * 9, [1] * 5 + [0] * 4, [1] * 8 + [0]], np.int32)
     model = read_ready(folder, lowercase=True).make_model()
-    found = model({"token_ids": ids, "segment_ids": segments, "padding_mask": mask,
-                   "mask_positions": np.tile(np.arange(9, dtype=np.int32), (3, 1))})
+    found = model(
+        {
+            "token_ids": ids,
+            "segment_ids": segments,
+            "padding_mask": mask,
+            "mask_positions": np.tile(np.arange(9, dtype=np.int32), (3, 1)),
+        }
+    )
     for name, expected in google_forward(weights, ids, segments, mask, 3).items():
         ours = np.asarray(found[name])
         if expected.ndim == 3:
@@ -240,7 +267,8 @@ def squad_weights():
     random = np.random.default_rng(4)
     return {name: value for name, value in google_weights().items() if "cls/" not in name} | {
         "cls/squad/output_weights": random.standard_normal((2, 12)).astype("float32"),
-        "cls/squad/output_bias": random.standard_normal(2).astype("float32")}
+        "cls/squad/output_bias": random.standard_normal(2).astype("float32"),
+    }
 
 
 def test_the_threshold_of_a_reader_goes_with_it_and_it_answers(tmp_path):
@@ -254,8 +282,9 @@ def test_the_threshold_of_a_reader_goes_with_it_and_it_answers(tmp_path):
         reader = load(str(tmp_path / name))
         assert reader.threshold == -1e9 and reader.answer("red cat", passage)["answer"] == ""
     config = json.loads((tmp_path / "theirs/config.json").read_text())
-    (tmp_path / "theirs/config.json").write_text(json.dumps(
-        {**config, "no_answer_threshold": "high"}))
+    (tmp_path / "theirs/config.json").write_text(
+        json.dumps({**config, "no_answer_threshold": "high"})
+    )
     with pytest.raises(UserError, match="no_answer_threshold must be a number"):
         convert.read(tmp_path / "theirs")
 
@@ -267,8 +296,12 @@ def test_a_reader_of_google_gives_what_its_formula_gives(tmp_path):
     segments = (np.arange(9) > 3).astype(np.int32)[None].repeat(2, 0)
     found = model({"token_ids": ids, "segment_ids": segments})
     expected = np.asarray(found["sequence_output"]) @ weights["cls/squad/output_weights"].T
-    np.testing.assert_allclose(np.asarray(found["span_logits"])[:, 4:8],
-                               (expected + weights["cls/squad/output_bias"])[:, 4:8], 1e-5, 1e-5)
+    np.testing.assert_allclose(
+        np.asarray(found["span_logits"])[:, 4:8],
+        (expected + weights["cls/squad/output_bias"])[:, 4:8],
+        1e-5,
+        1e-5,
+    )
 
 
 @pytest.mark.parametrize("make_weights", [google_weights, squad_weights])
@@ -306,9 +339,17 @@ def test_a_model_of_the_hub_comes_from_its_cache(tmp_path, monkeypatch):
 
     def offline(*args, **options):
         wanted = huggingface_hub.utils.filter_repo_objects(
-            ["config.json", "model.safetensors", "pytorch_model.bin", "onnx/model.safetensors",
-             "special_tokens_map.json", "optimizer.pt"], allow_patterns=options["allow_patterns"],
-            ignore_patterns=options["ignore_patterns"])
+            [
+                "config.json",
+                "model.safetensors",
+                "pytorch_model.bin",
+                "onnx/model.safetensors",
+                "special_tokens_map.json",
+                "optimizer.pt",
+            ],
+            allow_patterns=options["allow_patterns"],
+            ignore_patterns=options["ignore_patterns"],
+        )
         # No pickle is downloaded.
         assert list(wanted) == ["config.json", "model.safetensors", "special_tokens_map.json"]
         return download(*args, **options, cache_dir=tmp_path, local_files_only=True)
@@ -325,12 +366,16 @@ def test_a_model_of_the_hub_comes_from_its_cache(tmp_path, monkeypatch):
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_halves_are_read_exactly_as_float32(dtype, tmp_path):
     shutil.copytree(HUGGING_FACE / "pretraining", tmp_path / "model")
-    halves = {name: value.astype(dtype) for name, value in
-              load_file(tmp_path / "model/model.safetensors").items()}
+    halves = {
+        name: value.astype(dtype)
+        for name, value in load_file(tmp_path / "model/model.safetensors").items()
+    }
     save_file(halves, tmp_path / "model/model.safetensors")
     convert.convert(tmp_path / "model", tmp_path / "back", "huggingface")
-    assert_same_bits(tensors(tmp_path / "back"),
-                     {name: value.astype(np.float32) for name, value in halves.items()})
+    assert_same_bits(
+        tensors(tmp_path / "back"),
+        {name: value.astype(np.float32) for name, value in halves.items()},
+    )
 
 
 def test_a_preset_as_keras_2_wrote_it_is_read(tmp_path):
@@ -338,8 +383,10 @@ def test_a_preset_as_keras_2_wrote_it_is_read(tmp_path):
     with h5py.File(tmp_path / "old/model.weights.h5", "a") as file:
         file.move("layers", "_layer_checkpoint_dependencies")
     found, expected = (convert.read(folder).weights for folder in (tmp_path / "old", KERAS_HUB))
-    assert_same_bits({name: np.asarray(value) for name, value in found.items()},
-                     {name: np.asarray(value) for name, value in expected.items()})
+    assert_same_bits(
+        {name: np.asarray(value) for name, value in found.items()},
+        {name: np.asarray(value) for name, value in expected.items()},
+    )
 
 
 def test_a_loaded_model_keeps_its_initializers_and_shares_no_memory_with_another():

@@ -17,10 +17,6 @@ from tests.support.strange_files import strange_json
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 
 
-
-
-
-
 def strange_bytes(path, draw, first=200):
     """Changes a few of the first bytes, or cuts the file."""
     content = bytearray(path.read_bytes())
@@ -42,19 +38,29 @@ def test_a_thousand_strange_headers_and_configs_end_in_one_line_or_are_read(tmp_
     copied = tmp_path / "copied"  # with the tied table twice
     shutil.copytree(golden / "pretraining", copied)
     arrays = load_file(copied / "model.safetensors")
-    save_file({**arrays, "cls.predictions.decoder.weight":
-               arrays["bert.embeddings.word_embeddings.weight"]}, copied / "model.safetensors")
+    save_file(
+        {
+            **arrays,
+            "cls.predictions.decoder.weight": arrays["bert.embeddings.word_embeddings.weight"],
+        },
+        copied / "model.safetensors",
+    )
     kinds = [
         (golden / "pretraining", "config.json", strange_json),
         (golden / "classifier", "config.json", strange_json),
         (golden / "pretraining", "model.safetensors", strange_bytes),
-        (golden / "pretraining", "model.safetensors",
-         lambda path, draw: strange_bytes(path, draw, 3000)),
+        (
+            golden / "pretraining",
+            "model.safetensors",
+            lambda path, draw: strange_bytes(path, draw, 3000),
+        ),
         (golden / "pretraining", "tokenizer.json", strange_json),
         (golden / "pretraining", "tokenizer_config.json", strange_json),
         (untied, "model.safetensors.index.json", strange_json),
-        (hub, "config.json", strange_json), (hub, "tokenizer.json", strange_json),
-        (run, "config.json", strange_json), (run, "labels.json", strange_json),
+        (hub, "config.json", strange_json),
+        (hub, "tokenizer.json", strange_json),
+        (run, "config.json", strange_json),
+        (run, "labels.json", strange_json),
         (run, "checkpoints/step-0.npz", strange_bytes),
         (copied, "model.safetensors", lambda path, draw: strange_bytes(path, draw, 4000)),
         (google, "bert_config.json", strange_json),

@@ -24,7 +24,7 @@ WANTED = r"^Cannot use .*: 1 of the [\d,]+ values of .* are NaN or infinite\. Us
 
 def spoil_run(folder, value):
     """Sets a value of the newest checkpoint of a workdir."""
-    path, = (folder / "checkpoints").glob("*.npz")
+    (path,) = (folder / "checkpoints").glob("*.npz")
     arrays = dict(np.load(path))
     name = max((name for name in arrays if name.startswith("model/")), key=lambda n: arrays[n].size)
     arrays[name].flat[-1] = value
@@ -58,10 +58,16 @@ def test_in_a_workdir(tmp_path, kind, value):
 
 
 @pytest.mark.parametrize("value", WRONG)
-@pytest.mark.parametrize(("source", "spoil"), [
-    ("hugging_face/classifier", spoil_safetensors), ("language_models/gpt2", spoil_safetensors),
-    ("language_models/xlnet_classifier", spoil_safetensors), ("keras_hub", spoil_kerashub),
-    ("keras_hub_gpt2", spoil_kerashub)])
+@pytest.mark.parametrize(
+    ("source", "spoil"),
+    [
+        ("hugging_face/classifier", spoil_safetensors),
+        ("language_models/gpt2", spoil_safetensors),
+        ("language_models/xlnet_classifier", spoil_safetensors),
+        ("keras_hub", spoil_kerashub),
+        ("keras_hub_gpt2", spoil_kerashub),
+    ],
+)
 def test_in_files_of_other_libraries(tmp_path, source, spoil, value):
     folder = tmp_path / "folder"
     shutil.copytree(GOLDEN / source, folder)
@@ -70,8 +76,14 @@ def test_in_files_of_other_libraries(tmp_path, source, spoil, value):
         for array in convert.read(folder).weights.values():
             np.asarray(array)
     with pytest.raises(UserError, match=WANTED):
-        convert.convert(folder, tmp_path / "out", "workdir", lowercase=True if "gpt2" not in source
-                        and "xlnet" not in source and "hub" not in source else None)
+        convert.convert(
+            folder,
+            tmp_path / "out",
+            "workdir",
+            lowercase=True
+            if "gpt2" not in source and "xlnet" not in source and "hub" not in source
+            else None,
+        )
     assert not (tmp_path / "out").exists()
 
 
@@ -88,8 +100,16 @@ def test_in_checkpoints_of_tensorflow(tmp_path):
         fields = {"n_vocab": rows, "n_ctx": 16, "n_embd": 12, "n_head": 3, "n_layer": 2}
         config = "hparams.json"
         if name == "xlnet":
-            fields = {"d_head": 4, "d_inner": 20, "d_model": 12, "ff_activation": "gelu",
-                      "n_head": 3, "n_layer": 2, "n_token": rows, "untie_r": True}
+            fields = {
+                "d_head": 4,
+                "d_inner": 20,
+                "d_model": 12,
+                "ff_activation": "gelu",
+                "n_head": 3,
+                "n_layer": 2,
+                "n_token": rows,
+                "untie_r": True,
+            }
             config = "xlnet_config.json"
         folder = write_checkpoint(tmp_path / name, f"{name}_model.ckpt", weights, config, fields)
         if name == "gpt2":
@@ -131,11 +151,14 @@ def test_finite_weights_whose_products_are_not_are_an_error_where_they_are_used(
     for variable in model.model.variables:
         if "float" in str(variable.dtype):
             variable.assign(np.full(variable.shape, 1e38, np.float32))
-    uses = {"bert": lambda: model.predict(["the fox"]), "xlnet": lambda: model.predict(["the fox"]),
-            "gpt2_classifier": lambda: model.predict(["the fox"]),
-            "reader": lambda: model.answer("the fox", "the quick brown fox"),
-            "gpt2": lambda: model.generate(["the fox"], 3),
-            "translator": lambda: model.translate(["the fox"])}
+    uses = {
+        "bert": lambda: model.predict(["the fox"]),
+        "xlnet": lambda: model.predict(["the fox"]),
+        "gpt2_classifier": lambda: model.predict(["the fox"]),
+        "reader": lambda: model.answer("the fox", "the quick brown fox"),
+        "gpt2": lambda: model.generate(["the fox"], 3),
+        "translator": lambda: model.translate(["the fox"]),
+    }
     with pytest.raises(UserError, match="^The outputs of .* are NaN or infinite: its weights are"):
         uses[kind]()
     if kind == "gpt2":

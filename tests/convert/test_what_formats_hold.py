@@ -12,14 +12,17 @@ GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 MODELS = GOLDEN / "language_models"
 
 
-@pytest.mark.parametrize("name, format, message", [
-    ("gpt2", "google", "format must be one of workdir, huggingface, kerashub, openai of gpt2"),
-    ("xlnet", "kerashub", "format must be one of workdir, huggingface, google of xlnet"),
-    ("gpt2", "openai", "intermediate_dim / hidden_dim=4.0"),
-    ("xlnet", "google", "one of gelu_tanh, relu"),
-    ("xlnet_memory", "google", "must have max_distance=None"),
-    ("xlnet_classifier", "google", "only pretrained models are written"),
-])
+@pytest.mark.parametrize(
+    "name, format, message",
+    [
+        ("gpt2", "google", "format must be one of workdir, huggingface, kerashub, openai of gpt2"),
+        ("xlnet", "kerashub", "format must be one of workdir, huggingface, google of xlnet"),
+        ("gpt2", "openai", "intermediate_dim / hidden_dim=4.0"),
+        ("xlnet", "google", "one of gelu_tanh, relu"),
+        ("xlnet_memory", "google", "must have max_distance=None"),
+        ("xlnet_classifier", "google", "only pretrained models are written"),
+    ],
+)
 def test_what_a_format_cannot_hold_is_said(name, format, message, tmp_path):
     with pytest.raises(UserError, match=message):
         convert.convert(MODELS / name, tmp_path / "out", format)
@@ -28,9 +31,15 @@ def test_what_a_format_cannot_hold_is_said(name, format, message, tmp_path):
         convert.convert(MODELS / name, tmp_path / "out", task="encoder")
 
 
-@pytest.mark.parametrize("folder, format", [
-    (MODELS / "gpt2", "kerashub"), (MODELS / "xlnet", "huggingface"),
-    (GOLDEN / "keras_hub", "kerashub")], ids=["gpt2", "xlnet", "bert"])
+@pytest.mark.parametrize(
+    "folder, format",
+    [
+        (MODELS / "gpt2", "kerashub"),
+        (MODELS / "xlnet", "huggingface"),
+        (GOLDEN / "keras_hub", "kerashub"),
+    ],
+    ids=["gpt2", "xlnet", "bert"],
+)
 def test_a_second_rate_of_dropout_is_not_lost(folder, format, tmp_path):
     convert.convert(folder, tmp_path / "run")
     path = tmp_path / "run" / "config.json"

@@ -14,8 +14,12 @@ import torch
 import transformers
 
 SHAPES = {
-    "tiny": {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2,
-             "intermediate_size": 512},
+    "tiny": {
+        "hidden_size": 128,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 512,
+    },
     "base": {},
 }
 
@@ -47,9 +51,11 @@ def run(model, inputs):
     )
     outputs.loss.backward()
     logits = outputs.prediction_logits.detach().numpy()
-    found = {"loss": outputs.loss.detach().numpy(),
-             "nsp_logits": outputs.seq_relationship_logits.detach().numpy(),
-             "mlm_logits": logits[rows, inputs["mask_positions"]]}
+    found = {
+        "loss": outputs.loss.detach().numpy(),
+        "nsp_logits": outputs.seq_relationship_logits.detach().numpy(),
+        "mlm_logits": logits[rows, inputs["mask_positions"]],
+    }
     found |= {f"gradients/{name}": weight.grad.numpy() for name, weight in model.named_parameters()}
     return found
 
@@ -84,8 +90,11 @@ def flat(value):
     """The tensors in nested tuples: caches and memories are some."""
     if torch.is_tensor(value):
         return [value]
-    parts = value if isinstance(value, (tuple, list)) else [
-        part for layer in value.layers for part in (layer.keys, layer.values)]
+    parts = (
+        value
+        if isinstance(value, (tuple, list))
+        else [part for layer in value.layers for part in (layer.keys, layer.values)]
+    )
     return [one for part in parts for one in flat(part)]
 
 
@@ -97,13 +106,18 @@ def check(folder):
     ids = torch.arange(5, 15)[None]
     for path in sorted((folder / "golden").iterdir()):
         with torch.no_grad():
-            [source] = (golden / kind / path.name for kind in ("hugging_face", "language_models")
-                        if (golden / kind / path.name).is_dir())
+            [source] = (
+                golden / kind / path.name
+                for kind in ("hugging_face", "language_models")
+                if (golden / kind / path.name).is_dir()
+            )
             found, expected = (load(place)(input_ids=ids) for place in (path, source))
         assert found.keys() == expected.keys(), path
         for key in found:
-            same = [torch.equal(*pair) for pair in zip(
-                flat(found[key]), flat(expected[key]), strict=True)]
+            same = [
+                torch.equal(*pair)
+                for pair in zip(flat(found[key]), flat(expected[key]), strict=True)
+            ]
             assert same and all(same), (path, key)
     inputs = dict(np.load(folder / "inputs.npz"))
     for name in SHAPES:

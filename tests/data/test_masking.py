@@ -255,8 +255,11 @@ def test_spans_of_a_row_do_not_depend_on_the_rows_made_with_it():
     rows = make_rows(50, 40)
     together = mask(rows, spans=True, first=7)
     for number in (0, 13, 49):
-        alone = mask((rows[0][number:number + 1], rows[1][number:number + 1]), spans=True,
-                     first=7 + number)
+        alone = mask(
+            (rows[0][number : number + 1], rows[1][number : number + 1]),
+            spans=True,
+            first=7 + number,
+        )
         for name, value in alone.items():
             np.testing.assert_array_equal(value[0], together[name][number], err_msg=name)
 

@@ -42,20 +42,25 @@ def test_the_best_fit_is_chosen():
 
 def _example_by_example(batch, rows, count, length, most, slots):
     """`pack`, written as loops."""
-    out = {name: np.zeros((count, length), int) for name in (
-        "token_ids", "segment_ids", "padding_mask", "position_ids", "pack_ids")}
-    out |= {name: np.zeros((count, most)) for name in (
-        "cls_positions", "sample_weight", "next_sentence_label")}
-    out |= {name: np.zeros((count, slots)) for name in (
-        "mask_positions", "mask_ids", "mask_weights")}
+    out = {
+        name: np.zeros((count, length), int)
+        for name in ("token_ids", "segment_ids", "padding_mask", "position_ids", "pack_ids")
+    }
+    out |= {
+        name: np.zeros((count, most))
+        for name in ("cls_positions", "sample_weight", "next_sentence_label")
+    }
+    out |= {
+        name: np.zeros((count, slots)) for name in ("mask_positions", "mask_ids", "mask_weights")
+    }
     for row in range(count):
         start = slot = 0
         for place, n in enumerate(np.flatnonzero(rows == row)):
             tokens = int(batch["padding_mask"][n].sum())
             for name in ("token_ids", "segment_ids", "padding_mask"):
-                out[name][row, start:start + tokens] = batch[name][n, :tokens]
-            out["position_ids"][row, start:start + tokens] = range(tokens)
-            out["pack_ids"][row, start:start + tokens] = place + 1
+                out[name][row, start : start + tokens] = batch[name][n, :tokens]
+            out["position_ids"][row, start : start + tokens] = range(tokens)
+            out["pack_ids"][row, start : start + tokens] = place + 1
             out["cls_positions"][row, place] = start
             out["sample_weight"][row, place] = 1
             out["next_sentence_label"][row, place] = batch["next_sentence_label"][n]
@@ -70,8 +75,12 @@ def _example_by_example(batch, rows, count, length, most, slots):
 
 def _masked_batch(folder, count=30, length=32):
     examples = PretrainingExamples(
-        prepare(folder, mixed_shards()), make_tokenizer(2000), length=length, max_predictions=6,
-        short_fraction=0.9)
+        prepare(folder, mixed_shards()),
+        make_tokenizer(2000),
+        length=length,
+        max_predictions=6,
+        short_fraction=0.9,
+    )
     batch = examples.rows(0, count)
     return {**batch, "token_ids": batch["token_ids"] % 2000, "mask_ids": batch["mask_ids"] % 2000}
 
@@ -81,7 +90,10 @@ def _packed(batch, length=48, most=3, slots=20):
     order = np.argsort(rows, kind="stable")
     shape = {"count": int(rows.max()) + 2, "length": length, "most": most, "slots": slots}
     return pack({name: array[order] for name, array in batch.items()}, rows[order], **shape), (
-        {name: array[order] for name, array in batch.items()}, rows[order], shape)
+        {name: array[order] for name, array in batch.items()},
+        rows[order],
+        shape,
+    )
 
 
 def test_packed_rows_equal_loops(tmp_path):
@@ -92,8 +104,10 @@ def test_packed_rows_equal_loops(tmp_path):
     assert packed.keys() == expected.keys()
     for name, array in expected.items():
         np.testing.assert_array_equal(packed[name], array, name)
-        assert packed[name].dtype == batch.get(name, np.zeros(0, np.int32)).dtype \
+        assert (
+            packed[name].dtype == batch.get(name, np.zeros(0, np.int32)).dtype
             or name == "sample_weight"
+        )
 
 
 def _results(model, batch):
@@ -116,8 +130,17 @@ def _assert_same(alone, together):
 
 
 def _encoder(vocabulary_size, **arguments):
-    return BertEncoder(vocabulary_size, 2, 32, 2, dropout=0.0, max_length=64,
-                       initializer_range=0.3, seed=1, **arguments)
+    return BertEncoder(
+        vocabulary_size,
+        2,
+        32,
+        2,
+        dropout=0.0,
+        max_length=64,
+        initializer_range=0.3,
+        seed=1,
+        **arguments,
+    )
 
 
 def test_pretraining_on_packed_rows_gives_the_same_losses_and_gradients(tmp_path):
@@ -143,8 +166,15 @@ def _texts(count):
 def _classification(pack=1, labels=None, buckets=(), **options):
     labels = np.arange(20, dtype=np.int32) % 3 if labels is None else labels
     examples = TextExamples(
-        _texts(20), _texts(40)[20:], labels, WordPieceTokenizer(VOCABULARY), length=48,
-        batch_size=16, buckets=buckets, by_length=False)
+        _texts(20),
+        _texts(40)[20:],
+        labels,
+        WordPieceTokenizer(VOCABULARY),
+        length=48,
+        batch_size=16,
+        buckets=buckets,
+        by_length=False,
+    )
     return TableBatches(examples, pack, **options)
 
 
@@ -165,9 +195,17 @@ def test_weighted_windows_are_the_same_in_packed_rows():
     model = BertClassifier(_encoder(len(VOCABULARY)), 3, dropout=0.0, pooling="mean")
     model.build()
     examples = TextExamples(
-        _texts(20), None, np.arange(20, dtype=np.int32) % 3, WordPieceTokenizer(VOCABULARY),
-        length=12, batch_size=64, buckets=(), by_length=False, windows=3,
-        weights=np.linspace(0.5, 2, 20, dtype=np.float32))
+        _texts(20),
+        None,
+        np.arange(20, dtype=np.int32) % 3,
+        WordPieceTokenizer(VOCABULARY),
+        length=12,
+        batch_size=64,
+        buckets=(),
+        by_length=False,
+        windows=3,
+        weights=np.linspace(0.5, 2, 20, dtype=np.float32),
+    )
     alone, together = (TableBatches(examples, pack).batch(0, 0, 64) for pack in (1, 5))
     assert examples.num_examples > 20 and len(together["token_ids"]) < examples.num_examples
     _assert_same(_results(model, alone), _results(model, together))
@@ -216,7 +254,8 @@ def test_packed_streams_hold_every_example_once_and_any_rows_alike(tmp_path):
         parts = [together.rows(first + k, first + k + 7) for k in range(0, 21, 7)]
         for name, array in batch.items():
             np.testing.assert_array_equal(
-                np.concatenate([part[name] for part in parts]), array[:21], name)
+                np.concatenate([part[name] for part in parts]), array[:21], name
+            )
         if epoch == 0:
             rows = alone.rows(0, alone.num_examples)
             assert sorted(_unpacked(batch)) == sorted(_unpacked(rows))
@@ -229,17 +268,26 @@ def _unpacked(batch):
     ids[row, batch["mask_positions"][row, slot]] = batch["mask_ids"][row, slot]
     packs = batch.get("pack_ids", batch["padding_mask"])
     labels = batch["next_sentence_label"].reshape(len(ids), -1)
-    return [(ids[n][packs[n] == k + 1].tolist(), int(labels[n, k]))
-            for n in range(len(ids)) for k in range(packs[n].max())]
+    return [
+        (ids[n][packs[n] == k + 1].tolist(), int(labels[n, k]))
+        for n in range(len(ids))
+        for k in range(packs[n].max())
+    ]
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.integers(5, 64), st.integers(1, 12), st.floats(0.01, 1.0), st.integers(2, 9),
-       st.integers(0, 2**32))
+@given(
+    st.integers(5, 64),
+    st.integers(1, 12),
+    st.floats(0.01, 1.0),
+    st.integers(2, 9),
+    st.integers(0, 2**32),
+)
 def test_a_row_has_slots_for_all_that_is_masked(length, predictions, fraction, examples, seed):
     random = np.random.default_rng(seed)
-    masker = Masker(make_tokenizer(100), length=length, max_predictions=predictions,
-                    fraction=fraction)
+    masker = Masker(
+        make_tokenizer(100), length=length, max_predictions=predictions, fraction=fraction
+    )
     left, masked = length, 0
     for _ in range(examples):
         if left < 3:
@@ -265,8 +313,11 @@ def test_packed_rows_are_not_evaluated(tmp_path):
 
 
 def test_padding_has_its_own_id():
-    batch = {"token_ids": np.full((1, 2), 5, np.int32), "segment_ids": np.zeros((1, 2), np.int32),
-             "padding_mask": np.ones((1, 2), np.int32)}
+    batch = {
+        "token_ids": np.full((1, 2), 5, np.int32),
+        "segment_ids": np.zeros((1, 2), np.int32),
+        "padding_mask": np.ones((1, 2), np.int32),
+    }
     found = pack(batch, [0], count=2, length=3, most=1, pad_id=7)
     assert found["token_ids"].tolist() == [[5, 5, 7], [7, 7, 7]]
 

@@ -89,16 +89,19 @@ def test_each_of_several_labels_has_its_share():
     assert count_shared_rows(*hold_out(same, 0.4, 0, np.arange(40)[:, None] % 4 == [0, 1, 3])) == 0
 
 
-@pytest.mark.parametrize(("counts", "share"), [
-    ({"a": 1, "b": 1}, 0.5), ({"a": 3, "b": 3}, 0.01), ({"a": 1}, 0.9)])
+@pytest.mark.parametrize(
+    ("counts", "share"), [({"a": 1, "b": 1}, 0.5), ({"a": 3, "b": 3}, 0.01), ({"a": 1}, 0.9)]
+)
 def test_what_cannot_be_split_is_said(counts, share):
     with pytest.raises(UserError, match=r"data\.holdout"):
         _held(_numbered(counts), share, 0)
 
 
 def test_case_and_blanks_make_no_other_text():
-    first, second = (Table(texts, None, ["a"] * len(texts), {}, np.arange(len(texts)), [(0, "x")])
-                     for texts in (["A  film", "b"], [" a film\t", "a films", "B"]))
+    first, second = (
+        Table(texts, None, ["a"] * len(texts), {}, np.arange(len(texts)), [(0, "x")])
+        for texts in (["A  film", "b"], [" a film\t", "a films", "B"])
+    )
     assert count_shared_rows(first, second) == 2
     texts = [f"{text}{number}" for number in range(20) for text in ("film ", " FILM  ")]
     table = Table(texts, None, ["a"] * 40, {}, np.arange(40), [(0, "x")])
@@ -127,11 +130,17 @@ def test_the_share_is_of_rows():
         assert not set(train.texts) & set(held.texts)
 
 
-@pytest.mark.parametrize("classes, texts, copies, wanted", [
-    (1, 9, 12, 12), (1, 9, 5, 5), (2, 9, 10, 20), (20, 4, 2, 16), (2, 19, 3, 12)])
+@pytest.mark.parametrize(
+    "classes, texts, copies, wanted",
+    [(1, 9, 12, 12), (1, 9, 5, 5), (2, 9, 10, 20), (20, 4, 2, 16), (2, 19, 3, 12)],
+)
 def test_texts_of_many_rows_come_as_near_as_they_can(classes, texts, copies, wanted):
-    rows = [(f"text {kind} {n}", str(kind)) for kind in range(classes) for n in range(texts)
-            for _ in range(copies)]
+    rows = [
+        (f"text {kind} {n}", str(kind))
+        for kind in range(classes)
+        for n in range(texts)
+        for _ in range(copies)
+    ]
     table = _table(*zip(*rows, strict=True))
     train, held = _held(table, 0.1, 0)
     assert len(held) == wanted and len(train) + len(held) == len(rows)

@@ -30,9 +30,7 @@ def _examples(tokenizer, rows=203, pairs=False, **options):
     texts = _texts(1, rows)
     second = _texts(2, rows) if pairs else None
     options = {"length": 128, "batch_size": 8, "seed": 3, **options}
-    return TextExamples(
-        texts, second, np.arange(rows, dtype=np.int32), tokenizer, **options
-    )
+    return TextExamples(texts, second, np.arange(rows, dtype=np.int32), tokenizer, **options)
 
 
 def _epoch(examples, epoch=0):
@@ -101,9 +99,7 @@ def test_random_pairs_equal_rows_made_one_by_one(tokenizer):
 
 def test_long_texts_are_cut_and_counted(tokenizer):
     texts = [" ".join(["w1"] * n) for n in (5, 6, 7, 60)]
-    examples = TextExamples(
-        texts, None, None, tokenizer, batch_size=4, length=8, shuffle=False
-    )
+    examples = TextExamples(texts, None, None, tokenizer, batch_size=4, length=8, shuffle=False)
     assert examples.num_cut == 2
     assert examples.row_lengths.tolist() == [7, 8, 8, 8]
     batch = examples.batch(0)
@@ -220,9 +216,7 @@ def test_short_and_long_batches_are_mixed(tokenizer):
 
 def test_what_cannot_be_batched_is_refused(tokenizer):
     def make(texts=("w1",), pairs=None, labels=None, **options):
-        return TextExamples(
-            list(texts), pairs, labels, tokenizer, **{"batch_size": 2, **options}
-        )
+        return TextExamples(list(texts), pairs, labels, tokenizer, **{"batch_size": 2, **options})
 
     with pytest.raises(UserError, match="at least one text"):
         make(())
@@ -239,10 +233,14 @@ def test_what_cannot_be_batched_is_refused(tokenizer):
 def test_weights_stay_with_their_texts(tokenizer):
     texts, weights = [f"word {i}" for i in range(20)], np.arange(1, 21, dtype=np.float32)
     labels = np.arange(20, dtype=np.int32)
-    examples = TextExamples(texts, None, labels, tokenizer, length=16, batch_size=8,
-                                      weights=weights)
+    examples = TextExamples(
+        texts, None, labels, tokenizer, length=16, batch_size=8, weights=weights
+    )
     batches = [examples.batch(i) for i in range(3)]
-    pairs = [pair for batch in batches
-             for pair in zip(batch["label"], batch["sample_weight"], strict=True)]
+    pairs = [
+        pair
+        for batch in batches
+        for pair in zip(batch["label"], batch["sample_weight"], strict=True)
+    ]
     found = {int(label): weight for label, weight in pairs if weight}
     assert found == {label: label + 1.0 for label in range(20)}

@@ -51,11 +51,14 @@ def test_an_empty_request_has_an_empty_answer():
         assert found["probabilities"].shape[0] == 0 and found["label"].shape == (0,)
 
 
-@pytest.mark.parametrize("error, expected", [
-    (tf.errors.ResourceExhaustedError(None, None, "No space left on device"), UserError),
-    (tf.errors.ResourceExhaustedError(None, None, "OOM"), tf.errors.ResourceExhaustedError),
-    (KeyboardInterrupt(), KeyboardInterrupt),
-])
+@pytest.mark.parametrize(
+    "error, expected",
+    [
+        (tf.errors.ResourceExhaustedError(None, None, "No space left on device"), UserError),
+        (tf.errors.ResourceExhaustedError(None, None, "OOM"), tf.errors.ResourceExhaustedError),
+        (KeyboardInterrupt(), KeyboardInterrupt),
+    ],
+)
 def test_nothing_stays_of_an_export_that_fails(tmp_path, monkeypatch, error, expected):
     def save(module, folder, **rest):
         assert pathlib.Path(folder).is_dir()

@@ -15,19 +15,25 @@ def _choose(family, task, fields=None, pretrained=None, saved=None, use_pooler=F
     config.data.length = config.data.length or 8
     config.update_from_flattened_dict(fields or {})
     run = types.SimpleNamespace(
-        config=config, task=TASKS[task], resumed=saved is not None, say=lines.append,
+        config=config,
+        task=TASKS[task],
+        resumed=saved is not None,
+        say=lines.append,
         saved=saved and {"architecture": saved},
-        pretrained=pretrained and types.SimpleNamespace(architecture=pretrained))
+        pretrained=pretrained and types.SimpleNamespace(architecture=pretrained),
+    )
     return FAMILIES[family].choose_architecture(run, use_pooler), lines
 
 
 def _known(family, **arguments):
     """All arguments of a small backbone."""
     backbone = FAMILIES[family].backbone(
-        vocabulary_size=9, num_layers=1, hidden_dim=8, num_heads=2, **arguments)
+        vocabulary_size=9, num_layers=1, hidden_dim=8, num_heads=2, **arguments
+    )
     config = backbone.get_config()
-    return {name: config[name] for name in config if name not in ("name", "seed", "trainable",
-                                                                  "dtype")}
+    return {
+        name: config[name] for name in config if name not in ("name", "seed", "trainable", "dtype")
+    }
 
 
 @pytest.mark.parametrize("family", [*ENCODERS, "transformer"])
@@ -44,8 +50,7 @@ def test_dropout_may_differ_from_that_of_the_pretrained_model(family):
     known = _known(family, dropout=0.1, attention_dropout=0.2)
     kept, _ = _choose(family, PRETRAINING[family], {"data.length": 8}, known)
     assert (kept["dropout"], kept["attention_dropout"]) == (0.1, 0.2)
-    found, _ = _choose(family, PRETRAINING[family], {"data.length": 8, "model.dropout": 0.3},
-                       known)
+    found, _ = _choose(family, PRETRAINING[family], {"data.length": 8, "model.dropout": 0.3}, known)
     assert (found["dropout"], found["attention_dropout"]) == (0.3, None)
     finetuned, _ = _choose(family, "classification", {"model.family": family}, known)
     assert finetuned["dropout"] == 0.1 and finetuned["attention_dropout"] is None
@@ -60,7 +65,10 @@ def test_the_shape_must_be_that_of_the_pretrained_model(family):
 
 def test_a_size_stands_for_its_feed_forward_size():
     known = _known("gpt2", intermediate_dim=20) | {
-        "num_layers": 2, "hidden_dim": 128, "num_heads": 2}
+        "num_layers": 2,
+        "hidden_dim": 128,
+        "num_heads": 2,
+    }
     with pytest.raises(UserError, match="intermediate_dim=512, it has 20"):
         _choose("gpt2", "causal_lm", {"model.size": "tiny", "data.length": 8}, known)
 
@@ -81,8 +89,9 @@ def test_rows_fit_into_the_positions():
         _choose("bert", "classification", {"data.length": 33}, known)
     with pytest.raises(UserError, match="at most the positions of the model.*it has 32"):
         _choose("gpt2", "classification", {"data.length": 33}, _known("gpt2", max_length=32))
-    assert _choose("transformer", "translation", {"data.length": 33}, _known(
-        "transformer", max_length=32))  # sinusoidal positions have no table
+    assert _choose(
+        "transformer", "translation", {"data.length": 33}, _known("transformer", max_length=32)
+    )  # sinusoidal positions have no table
 
 
 @pytest.mark.parametrize("family", ["gpt2", "xlnet"])
@@ -95,8 +104,10 @@ def test_some_families_are_finetuned_from_pretrained_weights_alone(family):
     assert _choose("bert", "classification")[0]["num_layers"] == 2
 
 
-@pytest.mark.parametrize(("family", "has_pooler"), [
-    ("bert", True), ("xlnet", True), ("gpt2", False), ("transformer", False)])
+@pytest.mark.parametrize(
+    ("family", "has_pooler"),
+    [("bert", True), ("xlnet", True), ("gpt2", False), ("transformer", False)],
+)
 def test_a_pooler_is_added_where_the_task_reads_it(family, has_pooler):
     assert FAMILIES[family].has_pooler is has_pooler
     if family == "transformer":

@@ -13,8 +13,9 @@ WIDE = 4**LENGTH
 
 
 def _search(model, beams, rows=1, length=LENGTH, **options):
-    found = beam_search(model.step, model.cache(rows * beams), np.full(rows, BEGIN), beams, length,
-                        END, **options)
+    found = beam_search(
+        model.step, model.cache(rows * beams), np.full(rows, BEGIN), beams, length, END, **options
+    )
     return {name: ops.convert_to_numpy(value) for name, value in found.items()}
 
 
@@ -35,19 +36,23 @@ def test_a_wide_beam_finds_the_best_of_all_sequences(seed, penalty):
         assert found["finished"][0, number]
         assert found["scores"][0, number] == pytest.approx(_score(model, tokens, penalty), abs=1e-5)
         assert found["log_probabilities"][0, number] == pytest.approx(
-            model.log_probability(tokens), abs=1e-5)
+            model.log_probability(tokens), abs=1e-5
+        )
 
 
 def _in_python(model, row, beams, length, penalty, early=False, allowed=lambda tokens: True):
-    """Beam search in Python, which looks at every step up to the last, unless it is to end early.
-    """
+    """Beam search in Python, up to the last step unless it may end early."""
     alive, finished = [(0.0, ())], []
     for _ in range(length):
         if early and len(finished) >= beams:
             break
-        grown = [((*tokens, new), model.log_probability((*tokens, new), row))
-                 for _, tokens in alive for new in range(VOCABULARY) if allowed((*tokens, new))]
-        best = sorted(grown, key=lambda one: -one[1])[:2 * beams]
+        grown = [
+            ((*tokens, new), model.log_probability((*tokens, new), row))
+            for _, tokens in alive
+            for new in range(VOCABULARY)
+            if allowed((*tokens, new))
+        ]
+        best = sorted(grown, key=lambda one: -one[1])[: 2 * beams]
         finished += [tokens for tokens, _ in best[:beams] if tokens[-1] == END]
         alive = [(value, tokens) for tokens, value in best if tokens[-1] != END][:beams]
 
@@ -75,9 +80,13 @@ def test_rows_that_end_early_miss_nothing(beams, penalty):
 
 def _tokens(found, row):
     """The hypotheses of a row that there are."""
-    return [tuple(one[:length]) for one, length, score in zip(
-        found["token_ids"][row], found["lengths"][row], found["scores"][row], strict=True)
-        if score > -1e29]
+    return [
+        tuple(one[:length])
+        for one, length, score in zip(
+            found["token_ids"][row], found["lengths"][row], found["scores"][row], strict=True
+        )
+        if score > -1e29
+    ]
 
 
 def test_rows_may_end_with_as_many_hypotheses_as_beams():
@@ -102,19 +111,24 @@ def test_limits_leave_the_best_of_what_may_come():
         if tokens[-1] == END and place < least:
             return False
         return len(new) < size or new not in [
-            tokens[i:i + size] for i in range(len(tokens) - size)]
+            tokens[i : i + size] for i in range(len(tokens) - size)
+        ]
 
     repeated = 0
     for seed in range(5):
         model = Markov(seed, rows=3)
         found = _search(model, 3, 3, 8, prefix=np.array(prefixes), min_length=least, no_repeat=size)
         for row, prefix in enumerate(prefixes):
-            wanted = _in_python(model, row, 3, 8, 0.6,
-                                allowed=lambda tokens, prefix=prefix: allowed(tokens, prefix))
+            wanted = _in_python(
+                model, row, 3, 8, 0.6, allowed=lambda tokens, prefix=prefix: allowed(tokens, prefix)
+            )
             assert _tokens(found, row) == wanted
             repeated += sum(len(set(tokens)) < len(tokens) for tokens in wanted)
-            for tokens, score, own in zip(wanted, *(found[name][row] for name in (
-                    "scores", "log_probabilities")), strict=False):
+            for tokens, score, own in zip(
+                wanted,
+                *(found[name][row] for name in ("scores", "log_probabilities")),
+                strict=False,
+            ):
                 assert own == pytest.approx(model.log_probability(tokens, row), abs=1e-4)
                 assert score == pytest.approx(_score(model, tokens, 0.6, row), abs=1e-4)
     assert repeated > 5, "tokens may come again, where their neighbours are others"
@@ -127,8 +141,13 @@ def test_scores_are_those_of_the_model_and_in_order(beams, early):
         model = Markov(seed)
         found = _search(model, beams, length=8, early_stopping=early)
         kept = found["scores"][0] > -1e29
-        for tokens, length, score, own in zip(*(found[name][0][kept] for name in (
-                "token_ids", "lengths", "scores", "log_probabilities")), strict=True):
+        for tokens, length, score, own in zip(
+            *(
+                found[name][0][kept]
+                for name in ("token_ids", "lengths", "scores", "log_probabilities")
+            ),
+            strict=True,
+        ):
             tokens = tuple(tokens[:length])
             assert own == pytest.approx(model.log_probability(tokens), abs=1e-4)
             assert score == pytest.approx(_score(model, tokens, 0.6), abs=1e-4)
@@ -147,8 +166,9 @@ def test_one_beam_is_greedy():
         greedy = {name: ops.convert_to_numpy(value) for name, value in greedy.items()}
         np.testing.assert_array_equal(one["token_ids"][:, 0], greedy["token_ids"])
         np.testing.assert_array_equal(one["lengths"][:, 0], greedy["lengths"])
-        np.testing.assert_allclose(one["log_probabilities"][:, 0], greedy["log_probabilities"],
-                                   rtol=1e-5)
+        np.testing.assert_allclose(
+            one["log_probabilities"][:, 0], greedy["log_probabilities"], rtol=1e-5
+        )
 
 
 def test_rows_do_not_depend_on_each_other():
@@ -156,9 +176,11 @@ def test_rows_do_not_depend_on_each_other():
     together = _search(model, 3, rows=4, length=10)
     for row in range(4):
         alone = Markov(3, rows=4)
-        alone.logits = model.logits[row:row + 1]
+        alone.logits = model.logits[row : row + 1]
         for name, value in _search(alone, 3, length=10).items():
-            np.testing.assert_allclose(together[name][row:row + 1], value, rtol=1e-5, err_msg=name)
+            np.testing.assert_allclose(
+                together[name][row : row + 1], value, rtol=1e-5, err_msg=name
+            )
 
 
 def test_compiled_it_finds_the_same():
@@ -169,8 +191,9 @@ def test_compiled_it_finds_the_same():
 
     begin = ops.convert_to_tensor(np.full(2, BEGIN))
     for name, value in compiled(search)(begin).items():
-        np.testing.assert_allclose(*map(ops.convert_to_numpy, (value, search(begin)[name])),
-                                   rtol=1e-5, err_msg=name)
+        np.testing.assert_allclose(
+            *map(ops.convert_to_numpy, (value, search(begin)[name])), rtol=1e-5, err_msg=name
+        )
 
 
 def test_lengths_prefixes_and_repetitions_are_as_asked_for():
@@ -183,9 +206,14 @@ def test_lengths_prefixes_and_repetitions_are_as_asked_for():
         kept = found["token_ids"][0][found["scores"][0] > -1e29]
         assert len(kept) and (kept[:, [0, 1, 2, 4]] == [2, 2, 3, 1]).all()
         for size in (1, 2):
-            for tokens, length in zip(*(_search(model, 4, length=8, no_repeat=size)[name][0]
-                                        for name in ("token_ids", "lengths")), strict=True):
-                parts = [tuple(tokens[i:i + size]) for i in range(length - size + 1)]
+            for tokens, length in zip(
+                *(
+                    _search(model, 4, length=8, no_repeat=size)[name][0]
+                    for name in ("token_ids", "lengths")
+                ),
+                strict=True,
+            ):
+                parts = [tuple(tokens[i : i + size]) for i in range(length - size + 1)]
                 assert len(set(parts)) == len(parts)
 
 
@@ -198,8 +226,17 @@ def test_coverage_counts_what_the_attention_left_out():
         logits, cache = model.step(token_ids, index, cache)
         return logits, cache, ops.take(ops.convert_to_tensor(attention), token_ids, axis=0)
 
-    found = beam_search(step, model.cache(WIDE), np.full(1, BEGIN), WIDE, LENGTH, END,
-                        coverage_penalty=0.4, source_length=3, return_attention=True)
+    found = beam_search(
+        step,
+        model.cache(WIDE),
+        np.full(1, BEGIN),
+        WIDE,
+        LENGTH,
+        END,
+        coverage_penalty=0.4,
+        source_length=3,
+        return_attention=True,
+    )
     found = {name: ops.convert_to_numpy(value)[0] for name, value in found.items()}
 
     def score(tokens):
@@ -208,11 +245,12 @@ def test_coverage_counts_what_the_attention_left_out():
 
     wanted = sorted(model.sequences(LENGTH), key=lambda tokens: -score(tokens))
     for number, tokens in enumerate(wanted[:5]):
-        assert tuple(found["token_ids"][number, :len(tokens)]) == tokens
+        assert tuple(found["token_ids"][number, : len(tokens)]) == tokens
         assert found["scores"][number] == pytest.approx(score(tokens), abs=1e-4)
-        np.testing.assert_allclose(found["attention"][number, :len(tokens)],
-                                   attention[[BEGIN, *tokens[:-1]]], rtol=1e-6)
-        assert not found["attention"][number, len(tokens):].any()
+        np.testing.assert_allclose(
+            found["attention"][number, : len(tokens)], attention[[BEGIN, *tokens[:-1]]], rtol=1e-6
+        )
+        assert not found["attention"][number, len(tokens) :].any()
 
 
 def test_attention_follows_the_tokens_of_every_hypothesis():
@@ -221,16 +259,34 @@ def test_attention_follows_the_tokens_of_every_hypothesis():
 
     def step(token_ids, index, cache):
         logits, cache = model.step(token_ids, index, cache)
-        return logits, cache, ops.stack([
-            ops.cast(x, "float32") for x in (token_ids, cache["row"], token_ids * 0 + index)], 1)
+        return (
+            logits,
+            cache,
+            ops.stack(
+                [ops.cast(x, "float32") for x in (token_ids, cache["row"], token_ids * 0 + index)],
+                1,
+            ),
+        )
 
-    found = beam_search(step, model.cache(9), np.full(3, BEGIN), 3, 9, END, return_attention=True,
-                        source_length=3, max_lengths=np.array([9, 3, 6]))
+    found = beam_search(
+        step,
+        model.cache(9),
+        np.full(3, BEGIN),
+        3,
+        9,
+        END,
+        return_attention=True,
+        source_length=3,
+        max_lengths=np.array([9, 3, 6]),
+    )
     found = {name: ops.convert_to_numpy(value) for name, value in found.items()}
     for row in range(3):
-        for tokens, length, attention in zip(*(found[name][row] for name in (
-                "token_ids", "lengths", "attention")), strict=True):
-            wanted = np.stack([[BEGIN, *tokens[:length - 1]], [row] * length, np.arange(length)], 1)
+        for tokens, length, attention in zip(
+            *(found[name][row] for name in ("token_ids", "lengths", "attention")), strict=True
+        ):
+            wanted = np.stack(
+                [[BEGIN, *tokens[: length - 1]], [row] * length, np.arange(length)], 1
+            )
             np.testing.assert_array_equal(attention[:length], wanted)
             assert not attention[length:].any()
 
@@ -262,8 +318,14 @@ def test_a_prefix_stands_whatever_may_not_be_repeated():
 def test_a_cache_of_other_hypotheses_is_refused():
     model = Markov()
     with pytest.raises(ValueError, match="first axis of the cache must have size 6"):
-        beam_search(lambda ids, index, cache: (model.step(ids, index, model.cache(6))[0], cache),
-                    ops.zeros((2, 3)), np.full(2, BEGIN), 3, 4, END)
+        beam_search(
+            lambda ids, index, cache: (model.step(ids, index, model.cache(6))[0], cache),
+            ops.zeros((2, 3)),
+            np.full(2, BEGIN),
+            3,
+            4,
+            END,
+        )
 
 
 def test_padding_of_the_source_needs_no_coverage():
@@ -278,9 +340,17 @@ def test_padding_of_the_source_needs_no_coverage():
             return logits, cache, ops.take(table, token_ids, axis=0)
 
         model = Markov(2)
-        found = beam_search(step, model.cache(4), np.full(1, BEGIN), 4, 6, END,
-                            coverage_penalty=0.4, source_length=attention.shape[1],
-                            source_mask=mask)
+        found = beam_search(
+            step,
+            model.cache(4),
+            np.full(1, BEGIN),
+            4,
+            6,
+            END,
+            coverage_penalty=0.4,
+            source_length=attention.shape[1],
+            source_mask=mask,
+        )
         return ops.convert_to_numpy(found["scores"])
 
     padded = np.pad(attention, [(0, 0), (0, 2)])
@@ -289,12 +359,18 @@ def test_padding_of_the_source_needs_no_coverage():
     assert not np.allclose(scores(padded, None), scores(attention, None))
 
 
-@pytest.mark.parametrize("options, message", [
-    ({"prefix": [[1], [2]]}, "prefix must be.*B=1"), ({"prefix": [1]}, "prefix must be"),
-    ({"beams": 0}, "beams=0"), ({"max_length": 0}, "max_length=0"),
-    ({"no_repeat": -1}, "no_repeat=-1"),
-    ({"coverage_penalty": 0.1}, "source_length"), ({"coverage_penalty": -1}, "coverage_penalty=-1"),
-])
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"prefix": [[1], [2]]}, "prefix must be.*B=1"),
+        ({"prefix": [1]}, "prefix must be"),
+        ({"beams": 0}, "beams=0"),
+        ({"max_length": 0}, "max_length=0"),
+        ({"no_repeat": -1}, "no_repeat=-1"),
+        ({"coverage_penalty": 0.1}, "source_length"),
+        ({"coverage_penalty": -1}, "coverage_penalty=-1"),
+    ],
+)
 def test_wrong_arguments_are_named(options, message):
     model = Markov()
     options = {"beams": 2, "max_length": 4, **options}

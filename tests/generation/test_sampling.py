@@ -19,24 +19,31 @@ def _sample(model, rows=1, length=6, **options):
     return {name: ops.convert_to_numpy(value) for name, value in found.items()}
 
 
-@pytest.mark.parametrize("options, changed", [
-    ({}, lambda p: p),
-    ({"temperature": 0.5}, lambda p: p**2),
-    ({"top_k": 2}, lambda p: p * (p >= np.sort(p)[-2])),
-    ({"top_p": 0.7}, lambda p: p * (np.cumsum(np.sort(p)[::-1])[
-        (p[:, None] < p).sum(1)] - p < 0.7)),
-    ({"top_k": 3, "top_p": 0.9, "temperature": 2.0}, None),
-])
+@pytest.mark.parametrize(
+    "options, changed",
+    [
+        ({}, lambda p: p),
+        ({"temperature": 0.5}, lambda p: p**2),
+        ({"top_k": 2}, lambda p: p * (p >= np.sort(p)[-2])),
+        (
+            {"top_p": 0.7},
+            lambda p: p * (np.cumsum(np.sort(p)[::-1])[(p[:, None] < p).sum(1)] - p < 0.7),
+        ),
+        ({"top_k": 3, "top_p": 0.9, "temperature": 2.0}, None),
+    ],
+)
 def test_first_tokens_have_the_probabilities_of_the_model(options, changed):
     model, rows = Markov(4, spread=1.0), 4000
     shares = np.exp(model.logits[0, 0, BEGIN].astype("float64"))
     shares /= shares.sum()
     if changed is None:  # both limits, of the flatter probabilities
+
         def changed(p):
             p = p**0.5
             p = np.where(p >= np.sort(p)[-3], p, 0) / np.sort(p)[-3:].sum()
             order = np.sort(p)[::-1]
             return p * (np.cumsum(order)[(p[:, None] < p).sum(1)] - p < 0.9)
+
     wanted = changed(shares)
     wanted /= wanted.sum()
     tokens = _sample(model, rows, 1, seed=1, **options)["token_ids"][:, 0]
@@ -55,16 +62,19 @@ def test_each_token_of_a_row_is_drawn_by_itself():
         if first == END:
             wanted[END, 0] = np.exp(model.log_probability((END,)))
         else:
-            wanted[first] = [np.exp(model.log_probability((first, second)))
-                             for second in range(VOCABULARY)]
+            wanted[first] = [
+                np.exp(model.log_probability((first, second))) for second in range(VOCABULARY)
+            ]
     np.testing.assert_allclose(found, wanted, atol=4 * np.sqrt(0.25 / rows))
 
 
 def test_log_probabilities_are_the_models_own():
     model = Markov(2)
     found = _sample(model, 20, temperature=1.7, top_k=4, min_length=1)
-    for tokens, length, own, ended in zip(*(found[name] for name in (
-            "token_ids", "lengths", "log_probabilities", "finished")), strict=True):
+    for tokens, length, own, ended in zip(
+        *(found[name] for name in ("token_ids", "lengths", "log_probabilities", "finished")),
+        strict=True,
+    ):
         assert own == pytest.approx(model.log_probability(tokens[:length]), abs=1e-4)
         assert ended == (tokens[length - 1] == END) and not tokens[length:].any()
     assert len({tuple(row) for row in found["token_ids"]}) > 5
@@ -116,6 +126,7 @@ def test_the_number_of_rows_may_be_unknown():
     model = Markov(2)
 
     for options in ({}, {"top_k": 3}, {"top_p": 0.8}):
+
         @tf.function(autograph=False, input_signature=[tf.TensorSpec([None], tf.int32)])
         def draw(begin, options=options):
             cache = {name: begin * 0 for name in ("row", "before")}
@@ -143,14 +154,19 @@ def _logits(size, rows=64, spread=3.0):
 
 
 @pytest.mark.parametrize("compile", [False, True])
-@pytest.mark.parametrize("top_k, top_p", [
-    (None, None), (None, 0.3), (None, 0.9), (None, 0.999), (None, 1.0), (40, None), (40, 0.8)])
+@pytest.mark.parametrize(
+    "top_k, top_p",
+    [(None, None), (None, 0.3), (None, 0.9), (None, 0.999), (None, 1.0), (40, None), (40, 0.8)],
+)
 @pytest.mark.parametrize("size", [7, 128, 1000, 5003])
 def test_tokens_are_those_of_numpys_sums_of_what_may_come(size, top_k, top_p, compile):
     logits = _logits(size)
     noise = np.linspace(0, 0.999, len(logits)).astype("float32")
-    draw = compiled(lambda *x: _draw(*x, top_k, top_p)) if compile else (
-        lambda *x: _draw(*x, top_k, top_p))
+    draw = (
+        compiled(lambda *x: _draw(*x, top_k, top_p))
+        if compile
+        else (lambda *x: _draw(*x, top_k, top_p))
+    )
     found = ops.convert_to_numpy(draw(*map(ops.convert_to_tensor, (logits, noise))))
     for row, bound, token in zip(logits.astype("float64"), noise, found, strict=True):
         order = np.argsort(-row)
@@ -175,26 +191,38 @@ def test_at_the_ends_of_blocks_rounding_draws_nothing_that_may_not_come(compile)
     ends = np.cumsum(np.exp(logits.astype("float64")))[127::128]
     near = np.floor(ends / ends[-1] * 2**24)[:-1, None] + np.arange(-8, 9)
     noise = (near.ravel() * 2.0**-24).astype("float32")
-    draw = compiled(lambda *x: _draw(*x, None, None)) if compile else (
-        lambda *x: _draw(*x, None, None))
-    found = ops.convert_to_numpy(draw(
-        ops.convert_to_tensor(np.tile(logits, (len(noise), 1))), ops.convert_to_tensor(noise)))
+    draw = (
+        compiled(lambda *x: _draw(*x, None, None))
+        if compile
+        else (lambda *x: _draw(*x, None, None))
+    )
+    found = ops.convert_to_numpy(
+        draw(ops.convert_to_tensor(np.tile(logits, (len(noise), 1))), ops.convert_to_tensor(noise))
+    )
     assert (logits[found] > -1e29).all()
 
 
 def test_a_nucleus_holds_the_likeliest_token_at_least():
     for top_p in (1e-6, 1e-40, 1e-46):
-        found = _draw(*map(ops.convert_to_tensor, (
-            np.float32([[-3, -2, 0, -1]]), np.float32([0.5]))), None, top_p)
+        found = _draw(
+            *map(ops.convert_to_tensor, (np.float32([[-3, -2, 0, -1]]), np.float32([0.5]))),
+            None,
+            top_p,
+        )
         np.testing.assert_array_equal(ops.convert_to_numpy(found), [2])
 
 
 def test_tokens_as_likely_as_the_last_that_stays_stay_too():
     logits = np.log(np.float32([[0.2, 0.2, 0.4, 0.2]]) / 0.4)
     noise = np.linspace(0, 0.999, 100).astype("float32")
-    found = ops.convert_to_numpy(_draw(
-        ops.convert_to_tensor(np.repeat(logits, 100, axis=0)), ops.convert_to_tensor(noise),
-        None, 0.5))
+    found = ops.convert_to_numpy(
+        _draw(
+            ops.convert_to_tensor(np.repeat(logits, 100, axis=0)),
+            ops.convert_to_tensor(noise),
+            None,
+            0.5,
+        )
+    )
     np.testing.assert_array_equal(np.bincount(found), [20, 20, 40, 20])
 
 
@@ -227,15 +255,25 @@ def test_compiled_it_draws_the_same():
 
     begin = ops.convert_to_tensor(np.full(3, BEGIN))
     for name, value in compiled(draw)(begin).items():
-        np.testing.assert_allclose(*map(ops.convert_to_numpy, (value, draw(begin)[name])),
-                                   rtol=1e-5, err_msg=name)
+        np.testing.assert_allclose(
+            *map(ops.convert_to_numpy, (value, draw(begin)[name])), rtol=1e-5, err_msg=name
+        )
 
 
-@pytest.mark.parametrize("options", [
-    {"temperature": -1}, {"temperature": float("inf")}, {"no_repeat": -1}, {"top_k": 0},
-    {"top_p": 0.0}, {"top_p": 1.5}, {"length": 0}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"temperature": -1},
+        {"temperature": float("inf")},
+        {"no_repeat": -1},
+        {"top_k": 0},
+        {"top_p": 0.0},
+        {"top_p": 1.5},
+        {"length": 0},
+    ],
+)
 def test_wrong_arguments_are_named(options):
-    (name, value), = options.items()
+    ((name, value),) = options.items()
     name = "max_length" if name == "length" else name
     with pytest.raises(ValueError, match=f"{name} must be .* Received: {name}={value}"):
         _sample(Markov(), **options)

@@ -16,8 +16,9 @@ def test_they_are_those_of_a_sort(size, number):
     logits[2, -number:] = size + np.arange(number)  # behind the last
     logits[3] = -1e30
     logits[3, size // 2] = 0.0
-    values, tokens = (ops.convert_to_numpy(x) for x in top_k_logits(ops.convert_to_tensor(logits),
-                                                                 number))
+    values, tokens = (
+        ops.convert_to_numpy(x) for x in top_k_logits(ops.convert_to_tensor(logits), number)
+    )
     order = np.argsort(-logits, axis=1)[:, :number]
     np.testing.assert_array_equal(values, np.take_along_axis(logits, order, axis=1))
     np.testing.assert_array_equal(tokens[:3], order[:3])

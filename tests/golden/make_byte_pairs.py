@@ -39,8 +39,10 @@ def load_encoder(code, vocabulary, merges):
     spec = importlib.util.spec_from_file_location("encoder", code)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    pairs = [tuple(line.split()) for line in
-             pathlib.Path(merges).read_text(encoding="utf-8").split("\n")[1:-1]]
+    pairs = [
+        tuple(line.split())
+        for line in pathlib.Path(merges).read_text(encoding="utf-8").split("\n")[1:-1]
+    ]
     encoder = module.Encoder(json.loads(pathlib.Path(vocabulary).read_text()), pairs)
     encoder.bpe_ranks = RecordedRanks(encoder.bpe_ranks)
     return encoder
@@ -57,10 +59,14 @@ def main(code, vocabulary, merges, vectors):
     used = sorted(encoder.bpe_ranks.pairs, key=encoder.bpe_ranks.__getitem__)
     tokens = {*encoder.byte_encoder.values(), *map("".join, used), "<|endoftext|>"}
     found = {
-        "sha256": {pathlib.Path(path).name: hashlib.sha256(
-            pathlib.Path(path).read_bytes()).hexdigest() for path in (code, vocabulary, merges)},
-        "pieces": {token: encoder.encoder[token]
-                   for token in sorted(tokens, key=encoder.encoder.__getitem__)},
+        "sha256": {
+            pathlib.Path(path).name: hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
+            for path in (code, vocabulary, merges)
+        },
+        "pieces": {
+            token: encoder.encoder[token]
+            for token in sorted(tokens, key=encoder.encoder.__getitem__)
+        },
         "merges": [" ".join(pair) for pair in used],
         "texts": [[text, encoder.encode(text)] for text in texts[:SYNTHETIC]],
         "words": [[word, encoder.encode(word)] for word in words],

@@ -22,10 +22,23 @@ def make_inputs():
 
 
 def make_model():
-    model = GPT2LMHeadModel(GPT2Config(
-        vocab_size=89, n_positions=20, n_embd=24, n_layer=2, n_head=3, n_inner=56,
-        resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, attn_implementation="eager",
-        bos_token_id=88, eos_token_id=88, pad_token_id=88))
+    model = GPT2LMHeadModel(
+        GPT2Config(
+            vocab_size=89,
+            n_positions=20,
+            n_embd=24,
+            n_layer=2,
+            n_head=3,
+            n_inner=56,
+            resid_pdrop=0.0,
+            embd_pdrop=0.0,
+            attn_pdrop=0.0,
+            attn_implementation="eager",
+            bos_token_id=88,
+            eos_token_id=88,
+            pad_token_id=88,
+        )
+    )
     torch.manual_seed(0)
     with torch.no_grad():
         for name, weight in model.named_parameters():
@@ -40,12 +53,16 @@ def run(model, inputs):
     outputs = model(
         input_ids=torch.tensor(inputs["token_ids"]),
         attention_mask=torch.tensor(inputs["padding_mask"]),
-        labels=torch.tensor(labels), output_hidden_states=True)
+        labels=torch.tensor(labels),
+        output_hidden_states=True,
+    )
     outputs.loss.backward()
-    results = {"loss": outputs.loss, "sequence_output": outputs.hidden_states[-1],
-               "logits": outputs.logits}
-    return results | {f"gradients/{name}": weight.grad
-                      for name, weight in model.named_parameters()}
+    results = {
+        "loss": outputs.loss,
+        "sequence_output": outputs.hidden_states[-1],
+        "logits": outputs.logits,
+    }
+    return results | {f"gradients/{name}": weight.grad for name, weight in model.named_parameters()}
 
 
 def generate(model, token_ids):
@@ -54,8 +71,14 @@ def generate(model, token_ids):
     options = {"attention_mask": torch.ones_like(prompt), "max_new_tokens": 12}
     return {
         "greedy": model.generate(prompt, do_sample=False, **options)[:, 4:],
-        "beams": model.generate(prompt, do_sample=False, num_beams=4, num_return_sequences=4,
-                                length_penalty=0.0, **options)[:, 4:],
+        "beams": model.generate(
+            prompt,
+            do_sample=False,
+            num_beams=4,
+            num_return_sequences=4,
+            length_penalty=0.0,
+            **options,
+        )[:, 4:],
     }
 
 

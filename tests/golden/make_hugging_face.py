@@ -15,8 +15,13 @@ import transformers
 
 FOLDER = pathlib.Path(__file__).with_name("hugging_face")
 SHAPE = {
-    "vocab_size": 45, "hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 3,
-    "intermediate_size": 20, "max_position_embeddings": 16, "type_vocab_size": 2,
+    "vocab_size": 45,
+    "hidden_size": 12,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "intermediate_size": 20,
+    "max_position_embeddings": 16,
+    "type_vocab_size": 2,
 }
 # Folder: class, further settings, uncased, maximum file size.
 MODELS = {
@@ -24,15 +29,24 @@ MODELS = {
     "pretraining": ("BertForPreTraining", {"hidden_act": "gelu_new"}, True, "1GB"),
     "masked_lm": ("BertForMaskedLM", {"layer_norm_eps": 1e-5}, False, "1GB"),
     "untied": ("BertForMaskedLM", {"tie_word_embeddings": False}, True, "4KB"),
-    "classifier": ("BertForSequenceClassification", {
-        "id2label": {0: "bad", 1: "good", 2: "so so"}, "hidden_act": "relu",
-        "classifier_dropout": 0.25}, True, "1GB"),
+    "classifier": (
+        "BertForSequenceClassification",
+        {
+            "id2label": {0: "bad", 1: "good", 2: "so so"},
+            "hidden_act": "relu",
+            "classifier_dropout": 0.25,
+        },
+        True,
+        "1GB",
+    ),
     "regression": ("BertForSequenceClassification", {"num_labels": 1}, True, "1GB"),
     "reader": ("BertForQuestionAnswering", {}, True, "1GB"),
 }
 OUTPUTS = {
-    "last_hidden_state": "sequence_output", "pooler_output": "pooled_output",
-    "prediction_logits": "mlm_logits", "seq_relationship_logits": "nsp_logits",
+    "last_hidden_state": "sequence_output",
+    "pooler_output": "pooled_output",
+    "prediction_logits": "mlm_logits",
+    "seq_relationship_logits": "nsp_logits",
 }
 
 
@@ -63,8 +77,15 @@ def make(name, inputs):
             model.cls.predictions.bias.copy_(model.cls.predictions.decoder.bias)
     model.save_pretrained(FOLDER / name, max_shard_size=max_shard_size)
     letters = [chr(97 + number) for number in range(26)]
-    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters,
-              *(f"##{letter}" for letter in letters)][: SHAPE["vocab_size"]]
+    tokens = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        *letters,
+        *(f"##{letter}" for letter in letters),
+    ][: SHAPE["vocab_size"]]
     vocabulary = {token: number for number, token in enumerate(tokens)}
     tokenizer = transformers.BertTokenizer(vocab=vocabulary, do_lower_case=lowercase)
     tokenizer.save_pretrained(FOLDER / name)
@@ -75,8 +96,11 @@ def make(name, inputs):
             attention_mask=torch.tensor(inputs["padding_mask"]),
         )
     names = {**OUTPUTS, "logits": "mlm_logits" if "MaskedLM" in kind else "logits"}
-    found = {f"{name}/{ours}": getattr(outputs, theirs).numpy()
-             for theirs, ours in names.items() if getattr(outputs, theirs, None) is not None}
+    found = {
+        f"{name}/{ours}": getattr(outputs, theirs).numpy()
+        for theirs, ours in names.items()
+        if getattr(outputs, theirs, None) is not None
+    }
     if "start_logits" in outputs:
         found[f"{name}/span_logits"] = np.stack([outputs.start_logits, outputs.end_logits], -1)
     return found

@@ -26,8 +26,10 @@ def main(path):
     value = random.normal(size=(BATCH, KEYS, KEY_DEPTH))
     mask = np.arange(KEYS) < np.array([6, 4, 1])[:, None]
     found = {"query": query, "value": value, "value_mask": mask}
-    for name, attention in {"bahdanau": module.BahdanauAttention(UNITS, KEY_DEPTH, QUERY_DEPTH),
-                            "luong": module.LuongAttention(QUERY_DEPTH, KEY_DEPTH)}.items():
+    for name, attention in {
+        "bahdanau": module.BahdanauAttention(UNITS, KEY_DEPTH, QUERY_DEPTH),
+        "luong": module.LuongAttention(QUERY_DEPTH, KEY_DEPTH),
+    }.items():
         attention.double()
         for weight_name, weight in attention.named_parameters():
             weight.data = torch.tensor(random.normal(size=weight.shape))
@@ -35,8 +37,10 @@ def main(path):
         values = torch.tensor(value)
         attention.compute_proj_keys(values)
         with torch.no_grad():
-            steps = [attention(torch.tensor(query[:, t:t + 1]), torch.tensor(mask[:, None]), values)
-                     for t in range(QUERIES)]
+            steps = [
+                attention(torch.tensor(query[:, t : t + 1]), torch.tensor(mask[:, None]), values)
+                for t in range(QUERIES)
+            ]
         for part, arrays in zip(("context", "scores"), zip(*steps, strict=True), strict=True):
             found[f"{name}/{part}"] = torch.cat(arrays, dim=1).numpy()
     np.savez_compressed(pathlib.Path(__file__).with_name("joeynmt_attention.npz"), **found)

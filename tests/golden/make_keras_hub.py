@@ -20,8 +20,14 @@ TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuv
 def main():
     shutil.rmtree(FOLDER, ignore_errors=True)
     backbone = keras_hub.models.BertBackbone(
-        vocabulary_size=len(TOKENS), num_layers=3, num_heads=2, hidden_dim=8, intermediate_dim=14,
-        max_sequence_length=12, dropout=0.2)
+        vocabulary_size=len(TOKENS),
+        num_layers=3,
+        num_heads=2,
+        hidden_dim=8,
+        intermediate_dim=14,
+        max_sequence_length=12,
+        dropout=0.2,
+    )
     random = np.random.default_rng(0)
     for variable in backbone.variables:
         mean = float("gamma" in variable.path)
@@ -35,8 +41,9 @@ def main():
         "padding_mask": np.array([[1] * 9, [1] * 6 + [0] * 3], "int32"),
     }
     outputs = {name: np.asarray(value) for name, value in backbone(inputs).items()}
-    np.savez_compressed(FOLDER / "outputs.npz", **{f"inputs/{k}": v for k, v in inputs.items()},
-                        **outputs)
+    np.savez_compressed(
+        FOLDER / "outputs.npz", **{f"inputs/{k}": v for k, v in inputs.items()}, **outputs
+    )
     versions = {"keras": keras.__version__, "keras-hub": keras_hub.__version__}
     (FOLDER / "versions.json").write_text(json.dumps(versions) + "\n")
 

@@ -22,10 +22,17 @@ def main():
     shutil.rmtree(FOLDER, ignore_errors=True)
     model = json.loads(SOURCE.read_text())["model"]
     tokenizer = keras_hub.models.GPT2Tokenizer(
-        vocabulary=model["vocab"], merges=[" ".join(pair) for pair in model["merges"]])
+        vocabulary=model["vocab"], merges=[" ".join(pair) for pair in model["merges"]]
+    )
     backbone = keras_hub.models.GPT2Backbone(
-        vocabulary_size=len(model["vocab"]), num_layers=3, num_heads=2, hidden_dim=8,
-        intermediate_dim=14, max_sequence_length=24, dropout=0.2)
+        vocabulary_size=len(model["vocab"]),
+        num_layers=3,
+        num_heads=2,
+        hidden_dim=8,
+        intermediate_dim=14,
+        max_sequence_length=24,
+        dropout=0.2,
+    )
     random = np.random.default_rng(0)
     for variable in backbone.variables:
         mean = float("gamma" in variable.path)
@@ -37,8 +44,11 @@ def main():
         ids = np.asarray(tokenizer(text))[None]
         hidden = backbone({"token_ids": ids, "padding_mask": np.ones_like(ids)})
         logits = backbone.token_embedding(hidden, reverse=True)
-        arrays |= {f"{number}/text": np.array(text), f"{number}/ids": ids,
-                   f"{number}/logits": np.asarray(logits)}
+        arrays |= {
+            f"{number}/text": np.array(text),
+            f"{number}/ids": ids,
+            f"{number}/logits": np.asarray(logits),
+        }
     np.savez_compressed(FOLDER / "outputs.npz", **arrays)
     versions = {"keras": keras.__version__, "keras-hub": keras_hub.__version__}
     (FOLDER / "versions.json").write_text(json.dumps(versions) + "\n")

@@ -17,9 +17,33 @@ import sys
 import tempfile
 
 FOLDER = pathlib.Path(__file__).parent
-WORDS = ["the", "The", "a", "an", "An", "red", "Red", "fox", "fox's", "foxes", "naïve", "Ωmega",
-         "10", "1,000", "U.S.", "US", "--", "“quoted”", "jumps", "over", "then", "anthem", "日本",
-         "é", "%"]
+WORDS = [
+    "the",
+    "The",
+    "a",
+    "an",
+    "An",
+    "red",
+    "Red",
+    "fox",
+    "fox's",
+    "foxes",
+    "naïve",
+    "Ωmega",
+    "10",
+    "1,000",
+    "U.S.",
+    "US",
+    "--",
+    "“quoted”",
+    "jumps",
+    "over",
+    "then",
+    "anthem",
+    "日本",
+    "é",
+    "%",
+]
 
 
 def make_cases(seed, number, impossible):
@@ -47,8 +71,10 @@ def make_cases(seed, number, impossible):
 
 def run(script, cases, *flags):
     """Returns the output of a script."""
-    questions = [{"id": str(number), "answers": [{"text": text} for text in case["right"]]}
-                 for number, case in enumerate(cases)]
+    questions = [
+        {"id": str(number), "answers": [{"text": text} for text in case["right"]]}
+        for number, case in enumerate(cases)
+    ]
     files = {
         "data": {"version": "1.1", "data": [{"paragraphs": [{"qas": questions}]}]},
         "answers": {str(number): case["answer"] for number, case in enumerate(cases)},
@@ -64,8 +90,12 @@ def run(script, cases, *flags):
 
 
 def main(first, second):
-    found = {"scripts": {pathlib.Path(path).name: hashlib.sha256(
-        pathlib.Path(path).read_bytes()).hexdigest() for path in (first, second)}}
+    found = {
+        "scripts": {
+            pathlib.Path(path).name: hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
+            for path in (first, second)
+        }
+    }
     cases = make_cases(1, 80, impossible=False)
     found["1.1"] = [{"cases": cases, "printed": run(first, cases)}]
     found["2.0"] = []

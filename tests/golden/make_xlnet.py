@@ -30,8 +30,9 @@ def make_inputs():
         "segment_ids": ((np.arange(11) >= length // 2) & real).astype(int),
         "permutation_ranks": ranks,
         # No position sees itself: its query stream must not see its own token.
-        "permutation_mask": ((random.random((3, 11, 11)) < 0.6) & ~np.eye(11, dtype=bool)
-                             ).astype(int),
+        "permutation_mask": ((random.random((3, 11, 11)) < 0.6) & ~np.eye(11, dtype=bool)).astype(
+            int
+        ),
         "mask_positions": TARGETS,
         "mask_ids": random.integers(1, 89, (3, 3)),
         "memory_ids": random.integers(1, 89, (3, 5)),
@@ -39,9 +40,20 @@ def make_inputs():
 
 
 def make_model(**options):
-    model = XLNetLMHeadModel(XLNetConfig(
-        vocab_size=89, d_model=24, n_layer=2, n_head=3, d_inner=56, ff_activation="gelu_new",
-        dropout=0.0, mem_len=7, use_mems_train=True, **options))
+    model = XLNetLMHeadModel(
+        XLNetConfig(
+            vocab_size=89,
+            d_model=24,
+            n_layer=2,
+            n_head=3,
+            d_inner=56,
+            ff_activation="gelu_new",
+            dropout=0.0,
+            mem_len=7,
+            use_mems_train=True,
+            **options,
+        )
+    )
     torch.manual_seed(0)
     with torch.no_grad():
         for name, weight in model.named_parameters():
@@ -49,7 +61,8 @@ def make_model(**options):
             weight.copy_(0.3 * torch.randn_like(weight) + float(gamma))
     positions = model.transformer.relative_positional_encoding
     model.transformer.relative_positional_encoding = (  # computed in float32
-        lambda *args, **kwargs: positions(*args, **kwargs).double())
+        lambda *args, **kwargs: positions(*args, **kwargs).double()
+    )
     return model.double().eval()
 
 
@@ -90,16 +103,27 @@ def run(model, inputs, seen, memory=None):
         input_ids=torch.tensor(inputs["token_ids"]),
         attention_mask=torch.tensor(inputs["padding_mask"]).double(),
         token_type_ids=torch.tensor(inputs["segment_ids"]),
-        perm_mask=torch.tensor(1.0 - seen, dtype=torch.double), target_mapping=mapping,
-        labels=torch.tensor(inputs["mask_ids"]), mems=memory, output_hidden_states=True)
+        perm_mask=torch.tensor(1.0 - seen, dtype=torch.double),
+        target_mapping=mapping,
+        labels=torch.tensor(inputs["mask_ids"]),
+        mems=memory,
+        output_hidden_states=True,
+    )
     outputs.loss.backward()
     # Content and query stream of each layer; the last pair is the output.
     content, query = outputs.hidden_states[-2:]
-    results = {"loss": outputs.loss, "logits": outputs.logits, "sequence_output": content,
-               "query_output": query,
-               **{f"memory/{n}": value.transpose(0, 1) for n, value in enumerate(outputs.mems)}}
-    return results | {f"gradients/{name}": weight.grad
-                      for name, weight in model.named_parameters() if weight.grad is not None}
+    results = {
+        "loss": outputs.loss,
+        "logits": outputs.logits,
+        "sequence_output": content,
+        "query_output": query,
+        **{f"memory/{n}": value.transpose(0, 1) for n, value in enumerate(outputs.mems)},
+    }
+    return results | {
+        f"gradients/{name}": weight.grad
+        for name, weight in model.named_parameters()
+        if weight.grad is not None
+    }
 
 
 def main():
@@ -109,25 +133,39 @@ def main():
         before = model(input_ids=torch.tensor(inputs["memory_ids"])).mems
     found = {f"weights/{name}": weight for name, weight in model.named_parameters()}
     visible = visible_positions(inputs["permutation_ranks"])
-    cases = {"ranks": (model, visible, None),
-             "mask": (model, inputs["permutation_mask"], None),
-             "memory": (model, inputs["permutation_mask"], before),
-             "clamped": (make_model(clamp_len=3), visible, None)}
+    cases = {
+        "ranks": (model, visible, None),
+        "mask": (model, inputs["permutation_mask"], None),
+        "memory": (model, inputs["permutation_mask"], before),
+        "clamped": (make_model(clamp_len=3), visible, None),
+    }
     for case, (which, seen, memory) in cases.items():
-        found |= {f"{case}/{name}": value
-                  for name, value in run(which, inputs, seen.astype(float), memory).items()}
-    dropped = run(with_dropout(make_model()), inputs, inputs["permutation_mask"].astype(float),
-                  before)
-    found |= {f"dropped/{name}": dropped[name] for name in (
-        "logits", *(f"gradients/transformer.layer.{number}.rel_attn.r" for number in (0, 1)))}
+        found |= {
+            f"{case}/{name}": value
+            for name, value in run(which, inputs, seen.astype(float), memory).items()
+        }
+    dropped = run(
+        with_dropout(make_model()), inputs, inputs["permutation_mask"].astype(float), before
+    )
+    found |= {
+        f"dropped/{name}": dropped[name]
+        for name in (
+            "logits",
+            *(f"gradients/transformer.layer.{number}.rel_attn.r" for number in (0, 1)),
+        )
+    }
     reversed_model = make_model(bi_data=True)
     doubled = {name: np.concatenate([value, value]) for name, value in inputs.items()}
     visible = visible_positions(doubled["permutation_ranks"]).astype(float)
-    found |= {f"reversed/{name}": value
-              for name, value in run(reversed_model, doubled, visible).items()
-              if not name.startswith("gradients")}
-    plain = model(input_ids=torch.tensor(inputs["token_ids"]),
-                  attention_mask=torch.tensor(inputs["padding_mask"]).double())
+    found |= {
+        f"reversed/{name}": value
+        for name, value in run(reversed_model, doubled, visible).items()
+        if not name.startswith("gradients")
+    }
+    plain = model(
+        input_ids=torch.tensor(inputs["token_ids"]),
+        attention_mask=torch.tensor(inputs["padding_mask"]).double(),
+    )
     found["plain/logits"] = plain.logits
     for name, value in found.items():
         value = value.detach().numpy()

@@ -23,17 +23,33 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("evaluated")
     random = np.random.default_rng(0)
     for name, count in {"train": 60, "valid": 37}.items():
-        rows = [{"text": f"{CLASSES[k]} " * random.integers(1, 9) + f"film {n}",
-                 "class": CLASSES[k], "score": k + 0.5}
-                for n, k in enumerate(random.integers(0, 3, count).tolist())]
+        rows = [
+            {
+                "text": f"{CLASSES[k]} " * random.integers(1, 9) + f"film {n}",
+                "class": CLASSES[k],
+                "score": k + 0.5,
+            }
+            for n, k in enumerate(random.integers(0, 3, count).tolist())
+        ]
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     for label in ("class", "score"):
         config = finetuning_defaults()
-        config.update_from_flattened_dict({
-            "data.train": str(folder / "train.jsonl"), "data.text": "text", "data.label": label,
-            "data.validation": str(folder / "valid.jsonl"), "data.regression": label == "score",
-            "data.length": 24, "data.vocab_size": 100, "train.steps": 60, "train.batch_size": 8,
-            "train.learning_rate": 0.005, "model.pooling": "mean", "eval.report": False})
+        config.update_from_flattened_dict(
+            {
+                "data.train": str(folder / "train.jsonl"),
+                "data.text": "text",
+                "data.label": label,
+                "data.validation": str(folder / "valid.jsonl"),
+                "data.regression": label == "score",
+                "data.length": 24,
+                "data.vocab_size": 100,
+                "train.steps": 60,
+                "train.batch_size": 8,
+                "train.learning_rate": 0.005,
+                "model.pooling": "mean",
+                "eval.report": False,
+            }
+        )
         finetune(config, workdir=str(folder / label))
     return folder
 
@@ -86,8 +102,7 @@ def test_the_order_of_the_rows_changes_nothing(folder, tmp_path):
 
 
 def test_rows_that_are_skipped_are_counted(folder, tmp_path):
-    (tmp_path / "rows.jsonl").write_text(
-        (folder / "valid.jsonl").read_text() + "no JSON\n")
+    (tmp_path / "rows.jsonl").write_text((folder / "valid.jsonl").read_text() + "no JSON\n")
     found = evaluate(str(folder / "class"), str(tmp_path / "rows.jsonl"), on_bad_text="skip")
     assert (found["examples"], found["skipped"]) == (37, 1)
 
@@ -104,10 +119,19 @@ def test_files_of_another_encoding_are_read_if_told_so(folder, tmp_path):
 @pytest.mark.slow
 def test_of_several_seeds_each_is_measured(folder, tmp_path):
     config = finetuning_defaults()
-    config.update_from_flattened_dict({
-        "data.train": str(folder / "train.jsonl"), "data.text": "text", "data.label": "class",
-        "data.length": 24, "data.vocab_size": 100, "train.steps": 5, "train.batch_size": 8,
-        "train.seeds": 2, "eval.report": False})
+    config.update_from_flattened_dict(
+        {
+            "data.train": str(folder / "train.jsonl"),
+            "data.text": "text",
+            "data.label": "class",
+            "data.length": 24,
+            "data.vocab_size": 100,
+            "train.steps": 5,
+            "train.batch_size": 8,
+            "train.seeds": 2,
+            "eval.report": False,
+        }
+    )
     results = finetune(config, workdir=str(tmp_path / "run"))
     data = str(folder / "valid.jsonl")
     found = evaluate(str(tmp_path / "run"), data)
@@ -120,8 +144,17 @@ def test_of_several_seeds_each_is_measured(folder, tmp_path):
         half = 12.706204736 * abs(first - second) / 2  # t of one degree of freedom
         assert found[f"{name}_interval"] == pytest.approx(half, abs=1e-9)
     assert found["classes"]["good"]["f1"] == pytest.approx(
-        sum(one["classes"]["good"]["f1"] for one in alone) / 2)
-    out = run([sys.executable, "-m", "finetune.evaluate", f"--workdir={tmp_path / 'run'}",
-               f"--data={data}"], ROOT)
+        sum(one["classes"]["good"]["f1"] for one in alone) / 2
+    )
+    out = run(
+        [
+            sys.executable,
+            "-m",
+            "finetune.evaluate",
+            f"--workdir={tmp_path / 'run'}",
+            f"--data={data}",
+        ],
+        ROOT,
+    )
     assert f"accuracy {found['accuracy']:.4f} ± {found['accuracy_interval']:.4f}" in out
     assert [line.split()[0] for line in out.splitlines()[-5:]] == [*CLASSES, "macro", "micro"]

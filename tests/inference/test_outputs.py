@@ -38,13 +38,19 @@ def _evaluate(_, source, output, flag):
     evaluate.main()
 
 
-@pytest.mark.parametrize(("run", "name"), [
-    (predict_file, "x.csv"),
-    (lambda *args: embed_file(args[0], args[1], output=args[2]), "x.jsonl"),
-    (lambda _, *args: generate_texts(LANGUAGE_MODEL, *args), "x.jsonl"),
-    *((lambda *args, flag=flag: _evaluate(*args, flag), "x.json")
-      for flag in ("data", "source", "target")),
-], ids=["predict", "embed", "generate", "evaluate", "evaluate_source", "evaluate_target"])
+@pytest.mark.parametrize(
+    ("run", "name"),
+    [
+        (predict_file, "x.csv"),
+        (lambda *args: embed_file(args[0], args[1], output=args[2]), "x.jsonl"),
+        (lambda _, *args: generate_texts(LANGUAGE_MODEL, *args), "x.jsonl"),
+        *(
+            (lambda *args, flag=flag: _evaluate(*args, flag), "x.json")
+            for flag in ("data", "source", "target")
+        ),
+    ],
+    ids=["predict", "embed", "generate", "evaluate", "evaluate_source", "evaluate_target"],
+)
 @pytest.mark.parametrize("way", ["same", "relative", "link", "glob", "list"])
 def test_an_output_that_is_the_input_is_refused(run, name, way, tmp_path, monkeypatch):
     monkeypatch.setattr(evaluate, "flags", None)
@@ -74,12 +80,16 @@ def test_a_file_of_the_model_is_not_replaced(name, tmp_path):
     convert(CLASSIFIER, model)
     before = (model / name).read_bytes()
     for folder in (str(model), os.path.relpath(model)):
-        with pytest.raises(UserError, match="--output must not be a file of the model"), \
-                opened(f"{folder}/{name}", (".json", ".txt"), workdir=str(model)):
+        with (
+            pytest.raises(UserError, match="--output must not be a file of the model"),
+            opened(f"{folder}/{name}", (".json", ".txt"), workdir=str(model)),
+        ):
             pass
     assert (model / name).read_bytes() == before
-    with pytest.raises(UserError, match="must not be a file"), \
-            opened(str(model / "metrics.jsonl"), (".jsonl",), workdir=str(model)):
+    with (
+        pytest.raises(UserError, match="must not be a file"),
+        opened(str(model / "metrics.jsonl"), (".jsonl",), workdir=str(model)),
+    ):
         pass  # of the next run there
     with opened(str(model / "found.json"), (".json",), workdir=str(model)) as file:
         file.write("{}")

@@ -37,16 +37,23 @@ def translator(tmp_path_factory):
     with open(workdir / "subwords.model", "wb") as file:
         file.write(train_subwords(TEXT.splitlines() * 20, 40))
     size = Subwords.read(workdir / "subwords.model").vocabulary_size
-    model = Transformer(vocabulary_size=size, num_layers=1, hidden_dim=8, num_heads=1,
-                        intermediate_dim=8)
+    model = Transformer(
+        vocabulary_size=size, num_layers=1, hidden_dim=8, num_heads=1, intermediate_dim=8
+    )
     model.build()
     Checkpoints(workdir / "checkpoints").save(
-        0, {path: v.numpy() for path, v in variables_by_path(model).items()}, {})
+        0, {path: v.numpy() for path, v in variables_by_path(model).items()}, {}
+    )
     names = ("vocabulary_size", "num_layers", "hidden_dim", "num_heads", "intermediate_dim")
     architecture = {name: model.get_config()[name] for name in names}
     # No field of the config: each takes its default.
-    workdir.start("translation", {}, architecture,
-                  {"subwords.model": file_sha256(workdir / "subwords.model")}, {})
+    workdir.start(
+        "translation",
+        {},
+        architecture,
+        {"subwords.model": file_sha256(workdir / "subwords.model")},
+        {},
+    )
     return workdir.path
 
 
@@ -54,22 +61,33 @@ def _commands(translator):
     return {
         "predict": lambda source, output: predict_file(CLASSIFIER, source, output, format="lines"),
         "embed": lambda source, output: embed_file(
-            CLASSIFIER, source, output=output.replace("txt", "jsonl"), format="lines"),
+            CLASSIFIER, source, output=output.replace("txt", "jsonl"), format="lines"
+        ),
         "generate": lambda source, output: generate_texts(
-            LANGUAGE_MODEL, source, output.replace("txt", "jsonl"), max_tokens=2),
+            LANGUAGE_MODEL, source, output.replace("txt", "jsonl"), max_tokens=2
+        ),
         "translate": lambda source, output: translate_file(translator, source, output),
     }
 
 
-@pytest.mark.parametrize(("name", "ends"), [
-    ("predict", "\n"), ("predict", "\r\n"), ("predict", "\r"), ("embed", "\r"),
-    ("generate", "\r"), ("translate", "\r")])
+@pytest.mark.parametrize(
+    ("name", "ends"),
+    [
+        ("predict", "\n"),
+        ("predict", "\r\n"),
+        ("predict", "\r"),
+        ("embed", "\r"),
+        ("generate", "\r"),
+        ("translate", "\r"),
+    ],
+)
 def test_a_pipe_gives_what_the_file_does(name, ends, translator, tmp_path, monkeypatch):
     monkeypatch.setattr(streams, "_copies", {})
     run = _commands(translator)[name]
     output = str(tmp_path / ("out.tsv" if name == "predict" else "out.txt"))
-    written = pathlib.Path(output.replace("txt", "jsonl") if name in ("embed", "generate")
-                           else output)
+    written = pathlib.Path(
+        output.replace("txt", "jsonl") if name in ("embed", "generate") else output
+    )
     (tmp_path / "lines.txt").write_text(TEXT)
     run(str(tmp_path / "lines.txt"), output)
     wanted = written.read_bytes()
@@ -88,8 +106,6 @@ def test_a_pipe_gives_what_the_file_does(name, ends, translator, tmp_path, monke
     os.write(begin, content)
     os.close(begin)
     assert found(f"/dev/fd/{end}") == wanted
-
-
 
 
 def test_texts_that_are_cut_are_counted(tmp_path, capsys):
@@ -119,7 +135,8 @@ def test_questions_that_are_cut_are_counted(tmp_path, capsys):
     model = load(READER)
     most = model.config["data"]["max_question"]
     question = {"id": "1", "question": "the " * (most + 1), "answers": []}
-    (tmp_path / "x.json").write_text(json.dumps({"data": [{"paragraphs": [
-        {"context": "the cat sat", "qas": [question]}]}]}))
+    (tmp_path / "x.json").write_text(
+        json.dumps({"data": [{"paragraphs": [{"context": "the cat sat", "qas": [question]}]}]})
+    )
     predict_file(READER, str(tmp_path / "x.json"), str(tmp_path / "y.json"))
     assert f"1 text was longer than {most} tokens" in capsys.readouterr().err

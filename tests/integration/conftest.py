@@ -18,8 +18,9 @@ def texts(tmp_path_factory):
 @pytest.fixture(scope="session")
 def corpus(texts):
     """Flags of a small pretraining run."""
-    return config_flags(**TINY, **{"data.train": texts / "train.txt",
-                                   "data.validation": texts / "valid.txt"})
+    return config_flags(
+        **TINY, **{"data.train": texts / "train.txt", "data.validation": texts / "valid.txt"}
+    )
 
 
 @pytest.fixture(scope="session")
@@ -33,12 +34,20 @@ def pretrained(tmp_path_factory, corpus):
 @pytest.fixture(scope="session")
 def labelled(texts):
     """Flags of a small finetuning run."""
-    return config_flags(**{
-        "data.train": texts / "train.tsv", "data.validation": texts / "valid.tsv",
-        "data.text": "text", "data.label": "label", "data.length": 32, "train.epochs": 12,
-        "train.learning_rate": 0.02, "train.batch_size": 16, "eval.batch_size": 16,
-        "train.accumulate": 2,
-    })
+    return config_flags(
+        **{
+            "data.train": texts / "train.tsv",
+            "data.validation": texts / "valid.tsv",
+            "data.text": "text",
+            "data.label": "label",
+            "data.length": 32,
+            "train.epochs": 12,
+            "train.learning_rate": 0.02,
+            "train.batch_size": 16,
+            "eval.batch_size": 16,
+            "train.accumulate": 2,
+        }
+    )
 
 
 @pytest.fixture(scope="session")

@@ -60,8 +60,10 @@ PRETRAINING = [
     ({"model.activation": "gellu"}, "gellu"),
     ({"model.dropout": 1.0}, "model.dropout=1.0"),
     ({"pretrained": "{bad}/nowhere"}, "Received: .*nowhere, which does not exist"),
-    ({"pretrained": "{pretrained}", "data.vocab": "{bad}/vocab.txt", "model": None},
-     "must be that of the pretrained model"),
+    (
+        {"pretrained": "{pretrained}", "data.vocab": "{bad}/vocab.txt", "model": None},
+        "must be that of the pretrained model",
+    ),
     ({"pretrained": "{pretrained}", "model.hidden_dim": 32}, "hidden_dim=32.*has 16"),
     ({"pretrained": "{pretrained}", "data.lowercase": False}, "data.lowercase=False"),
     ({"pretrained": "{pretrained}", "data.length": 65}, "data.length=65 exceeds.*64 positions"),
@@ -131,17 +133,25 @@ def _assert_refused(job, config, message, workdir):
 @pytest.mark.parametrize(("fields", "message"), PRETRAINING, ids=str)
 def test_pretraining_refuses(fields, message, texts, bad, pretrained, tmp_path):
     good = {**TINY, "data.train": "{texts}/train.txt", "data.validation": "{texts}/valid.txt"}
-    config = _config(pretraining_defaults, {**good, **fields}, texts=texts, bad=bad,
-                     pretrained=pretrained)
+    config = _config(
+        pretraining_defaults, {**good, **fields}, texts=texts, bad=bad, pretrained=pretrained
+    )
     _assert_refused(pretrain, config, message, tmp_path / "run")
 
 
 @pytest.mark.parametrize(("fields", "message"), FINETUNING, ids=str)
 def test_finetuning_refuses(fields, message, texts, bad, pretrained, tmp_path):
-    good = {"data.train": "{texts}/train.tsv", "data.validation": "{texts}/valid.tsv",
-            "data.text": "text", "data.label": "label", "data.length": 32, "data.vocab_size": 300}
-    config = _config(finetuning_defaults, {**good, **fields}, texts=texts, bad=bad,
-                     pretrained=pretrained)
+    good = {
+        "data.train": "{texts}/train.tsv",
+        "data.validation": "{texts}/valid.tsv",
+        "data.text": "text",
+        "data.label": "label",
+        "data.length": 32,
+        "data.vocab_size": 300,
+    }
+    config = _config(
+        finetuning_defaults, {**good, **fields}, texts=texts, bad=bad, pretrained=pretrained
+    )
     _assert_refused(finetune, config, message, tmp_path / "run")
 
 
@@ -162,8 +172,12 @@ def test_after_a_mistake_the_corrected_call_trains(texts, bad, tmp_path):
 @pytest.fixture(scope="module")
 def three_steps(texts, tmp_path_factory):
     """A config and the workdir of 3 steps made with it."""
-    fields = {**TINY, "data.train": "{texts}/train.txt", "train.steps": 3,
-              "data.validation": "{texts}/valid.txt"}
+    fields = {
+        **TINY,
+        "data.train": "{texts}/train.txt",
+        "train.steps": 3,
+        "data.validation": "{texts}/valid.txt",
+    }
     config = _config(pretraining_defaults, fields, texts=texts)
     workdir = tmp_path_factory.mktemp("three") / "run"
     pretrain(config, workdir=str(workdir))
@@ -181,8 +195,13 @@ def trained(three_steps, tmp_path):
 @pytest.mark.slow
 def test_a_resumed_run_may_change_its_end_and_what_watches_it(trained):
     config, workdir = trained
-    for field, value in (("train.seed", 1), ("model.dropout", 0.3), ("data.length", 30),
-                         ("train.learning_rate", 0.5), ("train.jit", True)):
+    for field, value in (
+        ("train.seed", 1),
+        ("model.dropout", 0.3),
+        ("data.length", 30),
+        ("train.learning_rate", 0.5),
+        ("train.jit", True),
+    ):
         other = config.copy_and_resolve_references()
         other.update_from_flattened_dict({field: value})
         with pytest.raises(UserError, match=f"must keep {field};.*Received: {field}={value}"):
@@ -197,16 +216,27 @@ def test_a_resumed_run_may_change_its_end_and_what_watches_it(trained):
 
 def test_a_resumed_run_with_another_kind_of_end_is_told_so():
     old, new = {"steps": None, "epochs": 2.0}, {"steps": 7, "epochs": None}
-    with pytest.raises(UserError, match="must keep train.epochs;.*and no other end of the run. "
-                                        "Received: train.epochs=None, was 2.0"):
+    with pytest.raises(
+        UserError,
+        match="must keep train.epochs;.*and no other end of the run. "
+        "Received: train.epochs=None, was 2.0",
+    ):
         check_same({"train": old}, {"train": new}, declared("classification"))
 
 
 def test_a_resumed_run_that_is_refused_changes_nothing(texts, tmp_path):
     shutil.copy(texts / "train.tsv", tmp_path / "train.tsv")
-    config = _config(finetuning_defaults, {
-        "data.train": str(tmp_path / "train.tsv"), "data.text": "text", "data.label": "label",
-        "data.length": 16, "data.vocab_size": 300, "train.steps": 1})
+    config = _config(
+        finetuning_defaults,
+        {
+            "data.train": str(tmp_path / "train.tsv"),
+            "data.text": "text",
+            "data.label": "label",
+            "data.length": 16,
+            "data.vocab_size": 300,
+            "train.steps": 1,
+        },
+    )
     finetune(config, workdir=str(tmp_path / "run"))
     names = ("labels.json", "vocab.txt", "config.json", "metrics.jsonl", "results.json")
     before = [(tmp_path / "run" / name).read_bytes() for name in names]
@@ -245,11 +275,23 @@ def test_without_the_index_of_its_checkpoints_a_run_keeps_its_fields(trained):
 def test_a_run_from_earlier_weights_needs_them_once(trained, texts, tmp_path):
     _, start = trained
     shutil.copy(start / "vocab.txt", tmp_path / "vocab.txt")
-    longer = {"data.length": 64, "train.batch_size": 2, "train.accumulate": 1, "train.steps": 1,
-              "train.learning_rate": 1e-9}
-    config = _config(pretraining_defaults, {
-        "data.train": "{texts}/valid.txt", "data.format": "lines",
-        "data.vocab": str(tmp_path / "vocab.txt"), **longer}, texts=texts)
+    longer = {
+        "data.length": 64,
+        "train.batch_size": 2,
+        "train.accumulate": 1,
+        "train.steps": 1,
+        "train.learning_rate": 1e-9,
+    }
+    config = _config(
+        pretraining_defaults,
+        {
+            "data.train": "{texts}/valid.txt",
+            "data.format": "lines",
+            "data.vocab": str(tmp_path / "vocab.txt"),
+            **longer,
+        },
+        texts=texts,
+    )
     found = pretrain(config, tmp_path / "longer", start)
     assert found["steps"] == 1
     before, after = weights(start, 3), weights(tmp_path / "longer", 1)

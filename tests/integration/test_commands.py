@@ -14,33 +14,66 @@ from tests.support.started_commands import ROOT, config_flags, results, run, wri
 
 pytestmark = pytest.mark.slow
 
-SMALL = config_flags(**{
-    "model.num_layers": 1, "model.hidden_dim": 16, "model.num_heads": 2, "train.batch_size": 8,
-    "train.steps": 3, "eval.batch_size": 8})
+SMALL = config_flags(
+    **{
+        "model.num_layers": 1,
+        "model.hidden_dim": 16,
+        "model.num_heads": 2,
+        "train.batch_size": 8,
+        "train.steps": 3,
+        "eval.batch_size": 8,
+    }
+)
 
 
 def test_prepare_pretrain_go_on_finetune_and_predict(texts, tmp_path):
-    _, _ = run("pretrain.prepare", f"--input={texts / 'train.txt'}", f"--output={tmp_path / 'ids'}",
-               "--vocab_size=300", "--processes=1")
+    _, _ = run(
+        "pretrain.prepare",
+        f"--input={texts / 'train.txt'}",
+        f"--output={tmp_path / 'ids'}",
+        "--vocab_size=300",
+        "--processes=1",
+    )
     validation = f"--config.data.validation={texts / 'valid.txt'}"
-    run("pretrain", "--config=configs/bert_mini.py", f"--workdir={tmp_path / 'mini'}", *SMALL,
-        f"--config.data.train={tmp_path / 'ids'}", validation)
-    run("pretrain", f"--pretrained={tmp_path / 'mini'}", f"--workdir={tmp_path / 'longer'}",
-        f"--config.data.train={texts / 'valid.txt'}", "--config.data.length=256", validation,
-        *config_flags(**{"train.batch_size": 4, "train.steps": 2, "eval.batch_size": 4}))
+    run(
+        "pretrain",
+        "--config=configs/bert_mini.py",
+        f"--workdir={tmp_path / 'mini'}",
+        *SMALL,
+        f"--config.data.train={tmp_path / 'ids'}",
+        validation,
+    )
+    run(
+        "pretrain",
+        f"--pretrained={tmp_path / 'mini'}",
+        f"--workdir={tmp_path / 'longer'}",
+        f"--config.data.train={texts / 'valid.txt'}",
+        "--config.data.length=256",
+        validation,
+        *config_flags(**{"train.batch_size": 4, "train.steps": 2, "eval.batch_size": 4}),
+    )
     assert {"mlm_accuracy", "mlm_loss", "nsp_accuracy"} <= set(results(tmp_path / "longer"))
     for split, seed in (("train", 3), ("dev", 4)):
         write_table(tmp_path / f"{split}.tsv", seed, 64)
         text = (tmp_path / f"{split}.tsv").read_text().replace("text\t", "sentence\t", 1)
         text = text.replace("\tgood", "\t1").replace("\tbad", "\t0")
         (tmp_path / f"{split}.tsv").write_text(text)
-    run("finetune", f"--pretrained={tmp_path / 'longer'}", f"--workdir={tmp_path / 'sst2'}",
-        "--config=configs/sst2.py", f"--config.data.train={tmp_path / 'train.tsv'}",
+    run(
+        "finetune",
+        f"--pretrained={tmp_path / 'longer'}",
+        f"--workdir={tmp_path / 'sst2'}",
+        "--config=configs/sst2.py",
+        f"--config.data.train={tmp_path / 'train.tsv'}",
         f"--config.data.validation={tmp_path / 'dev.tsv'}",
-        *config_flags(**{"train.epochs": 20.0, "train.learning_rate": 0.02}))
+        *config_flags(**{"train.epochs": 20.0, "train.learning_rate": 0.02}),
+    )
     assert results(tmp_path / "sst2")["accuracy"] > 0.9
-    out, _ = run("finetune.predict", f"--workdir={tmp_path / 'sst2'}", "--text=bas ben bin",
-                 "--text=tas ten tin")
+    out, _ = run(
+        "finetune.predict",
+        f"--workdir={tmp_path / 'sst2'}",
+        "--text=bas ben bin",
+        "--text=tas ten tin",
+    )
     head, *rows = (line.split("\t") for line in out.splitlines())
     assert head == ["label", "negative", "positive"]
     assert [row[0] for row in rows] == ["positive", "negative"]
@@ -63,16 +96,23 @@ print(json.dumps(np.asarray(model(batch)["logits"]).tolist()))
 
 @pytest.mark.slow(minutes=15)
 def test_the_demo_prints_what_its_runs_found(tmp_path):
-    demo = [sys.executable, "examples/demo.py", f"--workdir={tmp_path}", "--minutes=0.1",
-            "--labels=60", "--seeds=2"]
+    demo = [
+        sys.executable,
+        "examples/demo.py",
+        f"--workdir={tmp_path}",
+        "--minutes=0.1",
+        "--labels=60",
+        "--seeds=2",
+    ]
     out = run_program(demo, ROOT, timeout=900)
     found = results(tmp_path / "pretrained-0.1-minutes")
     bert = [numbers.split() for numbers in re.findall(r"^BERT  (.*)$", out, re.M)]
     assert bert[0] == [f"{found['mlm_accuracy']:.3f}", f"{np.exp(found['mlm_loss']):.1f}"]
     assert bert[1] == [f"{found['nsp_accuracy']:.3f}"]
     for label, kind in (("pretrained", "pretrained-0.1-minutes"), ("from scratch", "scratch")):
-        accuracies = [results(tmp_path / f"60-labels/{kind}/seed-{seed}")["accuracy"]
-                      for seed in range(2)]
+        accuracies = [
+            results(tmp_path / f"60-labels/{kind}/seed-{seed}")["accuracy"] for seed in range(2)
+        ]
         shown = re.search(rf"^BERT, {label} +(\S+) +± (\S+)$", out, re.M)
         # Student's t for 95 % with one degree of freedom is 12.706.
         half = 12.706 * abs(accuracies[0] - accuracies[1]) / 2
@@ -86,15 +126,31 @@ def test_a_translator_is_trained_and_asked_from_the_shell(tmp_path):
     random = np.random.default_rng(0)
     order = [random.integers(0, len(pairs), random.integers(1, 6)) for _ in range(600)]
     for side, name in enumerate(("a.en", "a.de")):
-        (tmp_path / name).write_text("".join(
-            " ".join(pairs[one][side] for one in row) + "\n" for row in order))
-    small = config_flags(**{
-        "model.size": "tiny", "model.num_layers": 1, "model.hidden_dim": 32, "model.num_heads": 2,
-        "model.intermediate_dim": 64, "model.dropout": 0.0, "data.vocab_size": 60,
-        "data.length": 32, "train.batch_tokens": 512, "train.epochs": 30.0, "checkpoint.every": 20,
-        "checkpoint.average": 2, "eval.every": 0,
-        **{f"data.{split}.{side}": tmp_path / name for split in ("train", "validation")
-           for side, name in (("source", "a.en"), ("target", "a.de"))}})
+        (tmp_path / name).write_text(
+            "".join(" ".join(pairs[one][side] for one in row) + "\n" for row in order)
+        )
+    small = config_flags(
+        **{
+            "model.size": "tiny",
+            "model.num_layers": 1,
+            "model.hidden_dim": 32,
+            "model.num_heads": 2,
+            "model.intermediate_dim": 64,
+            "model.dropout": 0.0,
+            "data.vocab_size": 60,
+            "data.length": 32,
+            "train.batch_tokens": 512,
+            "train.epochs": 30.0,
+            "checkpoint.every": 20,
+            "checkpoint.average": 2,
+            "eval.every": 0,
+            **{
+                f"data.{split}.{side}": tmp_path / name
+                for split in ("train", "validation")
+                for side, name in (("source", "a.en"), ("target", "a.de"))
+            },
+        }
+    )
     run("finetune", "--config=configs/multi30k.py", f"--workdir={tmp_path / 'run'}", *small)
     assert results(tmp_path / "run")["bleu"] > 90
     translate = [sys.executable, "-m", "finetune.translate", f"--workdir={tmp_path / 'run'}"]
@@ -102,17 +158,29 @@ def test_a_translator_is_trained_and_asked_from_the_shell(tmp_path):
     done = subprocess.run(translate, cwd=ROOT, input=lines, capture_output=True, check=True)
     assert done.stdout.decode() == "rot Katze\n\ngroß Hund sieht\n"
     assert b"3 lines translated" in done.stderr
-    done = subprocess.run([*translate, "--nbest=2", "--beam=3", "--scores",
-                           "--precision=bfloat16"], cwd=ROOT, input=lines,
-                          capture_output=True, check=True)
+    done = subprocess.run(
+        [*translate, "--nbest=2", "--beam=3", "--scores", "--precision=bfloat16"],
+        cwd=ROOT,
+        input=lines,
+        capture_output=True,
+        check=True,
+    )
     found = [json.loads(line) for line in done.stdout.decode().splitlines()]
     assert [len(one) for one in found] == [2, 1, 2]
     assert set(found[0][0]) == {"text", "score", "log_probability", "finished"}
     (tmp_path / "in.txt").write_bytes(lines + b"\xff\n")
     told = tmp_path / "out.jsonl"
-    run("finetune.translate", f"--workdir={tmp_path / 'run'}", f"--input={tmp_path / 'in.txt'}",
-        f"--output={told}", "--alignments", "--length_penalty=0", "--batch_size=2",
-        "--on_bad_text=skip", "--beam=1")
+    run(
+        "finetune.translate",
+        f"--workdir={tmp_path / 'run'}",
+        f"--input={tmp_path / 'in.txt'}",
+        f"--output={told}",
+        "--alignments",
+        "--length_penalty=0",
+        "--batch_size=2",
+        "--on_bad_text=skip",
+        "--beam=1",
+    )
     found = [json.loads(line) for line in told.read_text().splitlines()]
     assert [one[0]["text"] for one in found] == ["rot Katze", "", "groß Hund sieht", ""]
     assert set(found[0][0]) == {"text", "source_tokens", "tokens", "alignments"}
@@ -122,22 +190,46 @@ def test_a_translator_is_trained_and_asked_from_the_shell(tmp_path):
     command = f"{shlex.join(translate)} < {shlex.quote(str(tmp_path / 'a.en'))} | head -1"
     done = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True)
     assert done.stdout.count(b"\n") == 1 and b"Traceback" not in done.stderr
-    out, _ = run("finetune.evaluate", f"--workdir={tmp_path / 'run'}",
-                 f"--source={tmp_path / 'a.en'}", f"--target={tmp_path / 'a.de'}", "--output=-")
+    out, _ = run(
+        "finetune.evaluate",
+        f"--workdir={tmp_path / 'run'}",
+        f"--source={tmp_path / 'a.en'}",
+        f"--target={tmp_path / 'a.de'}",
+        "--output=-",
+    )
     assert json.loads(out)["bleu"] == results(tmp_path / "run")["bleu"]
-    out, _ = run("finetune.evaluate", f"--workdir={tmp_path / 'run'}", "--precision=bfloat16",
-                 f"--source={tmp_path / 'a.en'}", f"--target={tmp_path / 'a.de'}", "--output=-")
+    out, _ = run(
+        "finetune.evaluate",
+        f"--workdir={tmp_path / 'run'}",
+        "--precision=bfloat16",
+        f"--source={tmp_path / 'a.en'}",
+        f"--target={tmp_path / 'a.de'}",
+        "--output=-",
+    )
     assert json.loads(out)["bleu"] > 90
     run("finetune.export", f"--workdir={tmp_path / 'run'}", f"--output={tmp_path / '1'}")
-    out = run_program([sys.executable, "-c", f"""
+    out = run_program(
+        [
+            sys.executable,
+            "-c",
+            f"""
 import tensorflow as tf, tensorflow_text
 model = tf.saved_model.load({str(tmp_path / "1")!r})
 print(model.serve(tf.constant(["red cat"]))["translation"].numpy()[0].decode())
-"""], ROOT)
+""",
+        ],
+        ROOT,
+    )
     assert out.splitlines()[-1] == "rot Katze"
-    example = [sys.executable, "examples/translate.py", f"--source={tmp_path / 'a.en'}",
-               f"--target={tmp_path / 'a.de'}", f"--workdir={tmp_path / 'example'}",
-               "--minutes=0.1", "--text=red cat"]
+    example = [
+        sys.executable,
+        "examples/translate.py",
+        f"--source={tmp_path / 'a.en'}",
+        f"--target={tmp_path / 'a.de'}",
+        f"--workdir={tmp_path / 'example'}",
+        "--minutes=0.1",
+        "--text=red cat",
+    ]
     assert re.search(r"^red cat\n\S+", run_program(example, ROOT), re.M)
     (tmp_path / "a.de").write_bytes(b"\xff\n" * 200)
     done = subprocess.run(example, cwd=ROOT, capture_output=True)

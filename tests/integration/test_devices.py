@@ -28,8 +28,11 @@ def _assert_same_run(first, second):
 
 
 def _flags(corpus, workdir, jit):
-    return [f"--workdir={workdir}", *corpus,
-            *config_flags(**{"model.dropout": 0.0, "train.jit": jit})]
+    return [
+        f"--workdir={workdir}",
+        *corpus,
+        *config_flags(**{"model.dropout": 0.0, "train.jit": jit}),
+    ]
 
 
 @pytest.mark.slow
@@ -43,12 +46,18 @@ def test_two_mirrored_devices_equal_one(pretrained, corpus, tmp_path):
 @pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize("optimizer", ["adamw", "lamb"])
 def test_one_device_two_mirrored_and_two_workers_are_equal(corpus, tmp_path, jit, optimizer):
-    changed = config_flags(**{"train.optimizer": optimizer, "train.learning_rate": 0.01,
-                              "train.clip_norm": 0.5})
+    changed = config_flags(
+        **{"train.optimizer": optimizer, "train.learning_rate": 0.01, "train.clip_norm": 0.5}
+    )
     one, two, workers = (tmp_path / name for name in ("one", "two", "workers"))
     run("pretrain", *_flags(corpus, one, False), *changed)
-    run("pretrain", *_flags(corpus, two, jit), *changed, "--strategy=mirrored",
-        "--virtual_devices=2")
+    run(
+        "pretrain",
+        *_flags(corpus, two, jit),
+        *changed,
+        "--strategy=mirrored",
+        "--virtual_devices=2",
+    )
     statuses, errors = finish(start_workers(2, "pretrain", *_flags(corpus, workers, jit), *changed))
     assert statuses == [0, 0], errors
     assert errors[1] == "", "only the chief shows progress, and nobody warnings"
@@ -58,18 +67,37 @@ def test_one_device_two_mirrored_and_two_workers_are_equal(corpus, tmp_path, jit
 
 @pytest.mark.slow
 def test_finetuning_is_the_same_on_each(pretrained, labelled, tmp_path):
-    flags = [f"--pretrained={pretrained}", *labelled,
-             *config_flags(**{"model.dropout": 0.0, "train.epochs": 3, "train.accumulate": 2,
-                              "data.length": 10, "data.windows": 3, "train.class_weights": True,
-                              "eval.metric": "loss", "eval.every": 3,
-                              # At a rate of 0.02 each step multiplies what rounding makes differ.
-                              "train.learning_rate": 0.002})]
+    flags = [
+        f"--pretrained={pretrained}",
+        *labelled,
+        *config_flags(
+            **{
+                "model.dropout": 0.0,
+                "train.epochs": 3,
+                "train.accumulate": 2,
+                "data.length": 10,
+                "data.windows": 3,
+                "train.class_weights": True,
+                "eval.metric": "loss",
+                "eval.every": 3,
+                # At a rate of 0.02 each step multiplies what rounding makes differ.
+                "train.learning_rate": 0.002,
+            }
+        ),
+    ]
     one, two, workers = (tmp_path / name for name in ("one", "two", "workers"))
     run("finetune", f"--workdir={one}", *flags)
     # Packed, compiled and mirrored: three ways at once that may change nothing.
-    run("finetune", f"--workdir={two}", *flags, "--strategy=mirrored", "--virtual_devices=2",
-        "--config.train.jit=True", "--config.data.pack=4",
-        "--config.data.by_length=True")
+    run(
+        "finetune",
+        f"--workdir={two}",
+        *flags,
+        "--strategy=mirrored",
+        "--virtual_devices=2",
+        "--config.train.jit=True",
+        "--config.data.pack=4",
+        "--config.data.by_length=True",
+    )
     statuses, errors = finish(start_workers(2, "finetune", f"--workdir={workers}", *flags))
     assert statuses == [0, 0], errors
     for other in (two, workers):
@@ -81,17 +109,36 @@ def test_finetuning_is_the_same_on_each(pretrained, labelled, tmp_path):
 @pytest.mark.slow
 def test_translators_are_the_same_on_each(tmp_path):
     random = np.random.default_rng(0)
-    rows = ["".join(random.choice(list("abcde "), random.integers(3, 20))).strip() or "a"
-            for _ in range(200)]
+    rows = [
+        "".join(random.choice(list("abcde "), random.integers(3, 20))).strip() or "a"
+        for _ in range(200)
+    ]
     (tmp_path / "a.txt").write_text("".join(f"{row}\n" for row in rows))
     (tmp_path / "b.txt").write_text("".join(f"{row[::-1]}\n" for row in rows))
-    flags = ["--config=configs/multi30k.py", *config_flags(**{
-        **{f"data.{split}.{side}": tmp_path / name for split in ("train", "validation")
-           for side, name in (("source", "a.txt"), ("target", "b.txt"))},
-        "data.vocab_size": 30, "data.length": 32, "model.num_layers": 1, "model.hidden_dim": 16,
-        "model.num_heads": 2, "model.intermediate_dim": 32, "model.dropout": 0.0,
-        "train.batch_tokens": 256, "train.epochs": 2.0, "checkpoint.average": 2,
-        "checkpoint.every": 5, "eval.every": 0})]
+    flags = [
+        "--config=configs/multi30k.py",
+        *config_flags(
+            **{
+                **{
+                    f"data.{split}.{side}": tmp_path / name
+                    for split in ("train", "validation")
+                    for side, name in (("source", "a.txt"), ("target", "b.txt"))
+                },
+                "data.vocab_size": 30,
+                "data.length": 32,
+                "model.num_layers": 1,
+                "model.hidden_dim": 16,
+                "model.num_heads": 2,
+                "model.intermediate_dim": 32,
+                "model.dropout": 0.0,
+                "train.batch_tokens": 256,
+                "train.epochs": 2.0,
+                "checkpoint.average": 2,
+                "checkpoint.every": 5,
+                "eval.every": 0,
+            }
+        ),
+    ]
     one, two, workers = (tmp_path / name for name in ("one", "two", "workers"))
     run("finetune", f"--workdir={one}", *flags)
     run("finetune", f"--workdir={two}", *flags, "--strategy=mirrored", "--virtual_devices=2")

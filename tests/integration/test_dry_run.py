@@ -18,8 +18,9 @@ pytestmark = pytest.mark.runs
 
 def _config(texts, **fields):
     config = pretraining_defaults()
-    config.update_from_flattened_dict({
-        **TINY, "data.train": str(texts / "train.txt"), "data.validation": None, **fields})
+    config.update_from_flattened_dict(
+        {**TINY, "data.train": str(texts / "train.txt"), "data.validation": None, **fields}
+    )
     return config
 
 
@@ -40,8 +41,11 @@ def test_it_counts_what_the_run_then_takes(texts, tmp_path, end, capsys):
     else:
         assert found["seconds"] == pytest.approx(30, rel=0.1)
     assert found["seconds"] == pytest.approx(found["steps"] * found["seconds_per_step"])
-    assert found["peak_bytes"] > found["state_bytes"] == pytest.approx(
-        16 * found["parameters"], rel=1e-3)  # weight, gradient and two moments in float32
+    assert (
+        found["peak_bytes"]
+        > found["state_bytes"]
+        == pytest.approx(16 * found["parameters"], rel=1e-3)
+    )  # weight, gradient and two moments in float32
     rows = config.train.batch_size * found["steps"]
     assert 0.5 < found["tokens"] / (rows * config.data.length) <= 1
     assert "steps" in capsys.readouterr().out
@@ -64,12 +68,20 @@ def _fails(*_, **__):
 
 def test_it_changes_nothing_of_a_run_that_is_there(pretrained, corpus):
     def files():
-        return {path: path.read_bytes() for path in pretrained.rglob("*")
-                if path.is_file() and path.name != "lock"}
+        return {
+            path: path.read_bytes()
+            for path in pretrained.rglob("*")
+            if path.is_file() and path.name != "lock"
+        }
 
     before = files()
-    out, _ = run("pretrain", f"--workdir={pretrained}", "--dry_run", *corpus,
-                 *config_flags(**{"model.dropout": 0.0}))
+    out, _ = run(
+        "pretrain",
+        f"--workdir={pretrained}",
+        "--dry_run",
+        *corpus,
+        *config_flags(**{"model.dropout": 0.0}),
+    )
     assert "time: " in out and before and files() == before
 
 
@@ -93,8 +105,13 @@ def test_compiling_for_other_shapes_is_no_part_of_the_time(monkeypatch):
         return [{"tokens": 1.0} for _ in rates]
 
     model = SimpleNamespace(trainable_variables=[], count_params=lambda: 0)
-    step = SimpleNamespace(engine=NumPyEngine(), feed=lambda batches, first: batches,
-                           run=run_steps, model=model, optimizer=SimpleNamespace(variables=[]))
+    step = SimpleNamespace(
+        engine=NumPyEngine(),
+        feed=lambda batches, first: batches,
+        run=run_steps,
+        model=model,
+        optimizer=SimpleNamespace(variables=[]),
+    )
     found = dry_run.measure(step, Batches(), 1000, None, print)
     assert len(known) == 4
     assert found["seconds"] == pytest.approx(10.0)

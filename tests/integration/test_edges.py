@@ -30,19 +30,35 @@ pytestmark = pytest.mark.runs
 
 def _pretrain(texts, workdir, **fields):
     config = pretraining_defaults()
-    config.update_from_flattened_dict({
-        **TINY, "train.steps": 2, "data.train": str(texts / "train.txt"),
-        "data.validation": str(texts / "valid.txt"), **fields})
+    config.update_from_flattened_dict(
+        {
+            **TINY,
+            "train.steps": 2,
+            "data.train": str(texts / "train.txt"),
+            "data.validation": str(texts / "valid.txt"),
+            **fields,
+        }
+    )
     return pretrain(config, workdir=str(workdir))
 
 
 def _finetune(folder, rows, **fields):
     (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     config = finetuning_defaults()
-    config.update_from_flattened_dict({
-        "data.train": str(folder / "rows.jsonl"), "data.validation": str(folder / "rows.jsonl"),
-        "data.text": "a", "data.label": "label", "data.length": 16, "data.vocab_size": 100,
-        "train.steps": 2, "train.batch_size": 8, "eval.report": False, **fields})
+    config.update_from_flattened_dict(
+        {
+            "data.train": str(folder / "rows.jsonl"),
+            "data.validation": str(folder / "rows.jsonl"),
+            "data.text": "a",
+            "data.label": "label",
+            "data.length": 16,
+            "data.vocab_size": 100,
+            "train.steps": 2,
+            "train.batch_size": 8,
+            "eval.report": False,
+            **fields,
+        }
+    )
     return finetune(config, workdir=str(folder / "run"))
 
 
@@ -53,9 +69,18 @@ def test_packed_finetuning_learns_the_same(tmp_path, pooling):
     losses = []
     for name, pack in {"alone": 1, "packed": 4}.items():
         (tmp_path / name).mkdir()
-        _finetune(tmp_path / name, rows, **{
-            "data.pack": pack, "data.by_length": True, "train.steps": 6, "train.accumulate": 2,
-            "model.dropout": 0.0, "model.pooling": pooling})
+        _finetune(
+            tmp_path / name,
+            rows,
+            **{
+                "data.pack": pack,
+                "data.by_length": True,
+                "train.steps": 6,
+                "train.accumulate": 2,
+                "model.dropout": 0.0,
+                "model.pooling": pooling,
+            },
+        )
         lines = (tmp_path / name / "run/metrics.jsonl").read_text().splitlines()
         losses.append([json.loads(line)["loss"] for line in lines])
     np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
@@ -67,11 +92,16 @@ def test_packed_finetuning_learns_the_same(tmp_path, pooling):
     [
         {"train.batch_size": 1, "train.accumulate": 1, "eval.batch_size": 1, "eval.limit": 3},
         {"data.validation": None},
-        {"data.length": 5, "eval.batch_size": 512, "model.initial_bias": "zeros",
-         "train.learning_rate": 1e-9},
+        {
+            "data.length": 5,
+            "eval.batch_size": 512,
+            "model.initial_bias": "zeros",
+            "train.learning_rate": 1e-9,
+        },
         {"model.initial_embeddings": "random", "data.pack": 3},
-        pytest.param({"train.precision": "mixed_bfloat16", "train.jit": True},
-                     marks=pytest.mark.slow),
+        pytest.param(
+            {"train.precision": "mixed_bfloat16", "train.jit": True}, marks=pytest.mark.slow
+        ),
         {"train.precision": "mixed_float16", "data.pack": 3, "data.short_fraction": 1.0},
     ],
     ids=str,
@@ -98,20 +128,28 @@ def test_the_output_bias_begins_at_log_frequencies(texts, tmp_path):
 def test_tokens_begin_near_those_that_are_used_alike(texts, tmp_path):
     tables = {}
     for kind in ("cooccurrences", "random"):
-        _pretrain(texts, tmp_path / kind, **{
-            "train.steps": 1, "train.learning_rate": 1e-9, "model.initial_embeddings": kind})
+        _pretrain(
+            texts,
+            tmp_path / kind,
+            **{"train.steps": 1, "train.learning_rate": 1e-9, "model.initial_embeddings": kind},
+        )
         name = "model/bert_pretrainer/bert_encoder/token_embedding"
         tables[kind] = weights(tmp_path / kind, 1)[name]
-    np.testing.assert_allclose(np.linalg.norm(tables["cooccurrences"], axis=1),
-                               np.linalg.norm(tables["random"], axis=1).mean(), rtol=0.4)
+    np.testing.assert_allclose(
+        np.linalg.norm(tables["cooccurrences"], axis=1),
+        np.linalg.norm(tables["random"], axis=1).mean(),
+        rtol=0.4,
+    )
     np.testing.assert_allclose(tables["cooccurrences"][:5], tables["random"][:5], atol=1e-6)
     # Of the whole text in a row, where the examples are cut into segments and masked.
     (shard,) = (tmp_path / "random/data/train").glob("shard-*.npz")
     size, width = tables["random"].shape
     expected = cooccurrence_vectors(read_shard(str(shard)).ids[None], size, width, np.arange(5))
     used = expected.any(axis=1)
-    cosines = [(x[used] @ x[used].T)[np.triu_indices(used.sum(), 1)]
-               for x in (expected, tables["cooccurrences"], tables["random"])]
+    cosines = [
+        (x[used] @ x[used].T)[np.triu_indices(used.sum(), 1)]
+        for x in (expected, tables["cooccurrences"], tables["random"])
+    ]
     found = np.corrcoef(cosines)[0]
     assert found[1] > 0.6 and abs(found[2]) < 0.1
 
@@ -121,8 +159,14 @@ def test_tokens_are_counted_as_they_were_before_masks(pretrained, pack):
     tokenizer = WordPieceTokenizer.from_file(str(pretrained / "vocab.txt"))
     found = []
     for fraction in (0.15, 0.5):
-        examples = PretrainingExamples(str(pretrained / "data/train"), tokenizer, length=32,
-                                       max_predictions=20, masked_fraction=fraction, pack=pack)
+        examples = PretrainingExamples(
+            str(pretrained / "data/train"),
+            tokenizer,
+            length=32,
+            max_predictions=20,
+            masked_fraction=fraction,
+            pack=pack,
+        )
         batch = examples.rows(0, 40)
         found.append(true_ids(batch))
         assert np.any(batch["token_ids"] == tokenizer.mask_id)
@@ -131,14 +175,22 @@ def test_tokens_are_counted_as_they_were_before_masks(pretrained, pack):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("recipe", [
-    pretraining_defaults, pytest.param(lambda: as_bert(pretraining_defaults()), id="bert")])
+@pytest.mark.parametrize(
+    "recipe",
+    [pretraining_defaults, pytest.param(lambda: as_bert(pretraining_defaults()), id="bert")],
+)
 def test_a_run_from_before_the_field_goes_on(texts, tmp_path, recipe):
     def go_on(steps):
         config = recipe()
-        config.update_from_flattened_dict({
-            **TINY, "train.steps": steps, "train.batch_size": 8,
-            "data.train": str(texts / "train.txt"), "data.validation": None})
+        config.update_from_flattened_dict(
+            {
+                **TINY,
+                "train.steps": steps,
+                "train.batch_size": 8,
+                "data.train": str(texts / "train.txt"),
+                "data.validation": None,
+            }
+        )
         return pretrain(config, workdir=str(tmp_path / "run"))
 
     go_on(2)
@@ -151,16 +203,24 @@ def test_a_run_from_before_the_field_goes_on(texts, tmp_path, recipe):
 
 
 def test_a_prepared_folder_is_training_data(pretrained, texts, tmp_path):
-    found = _pretrain(texts, tmp_path / "run", **{
-        "data.train": str(pretrained / "data/train"), "train.steps": 20, "model.dropout": 0.0,
-        "data.vocab": str(pretrained / "vocab.txt")})
+    found = _pretrain(
+        texts,
+        tmp_path / "run",
+        **{
+            "data.train": str(pretrained / "data/train"),
+            "train.steps": 20,
+            "model.dropout": 0.0,
+            "data.vocab": str(pretrained / "vocab.txt"),
+        },
+    )
     assert found["weights_sha256"] == results(pretrained)["weights_sha256"]
     assert found["data_sha256"] == results(pretrained)["data_sha256"]
 
 
 def test_a_prepared_folder_brings_its_vocabulary_and_casing(texts, tmp_path):
-    prepare_folder(str(texts / "train.txt"), str(tmp_path / "shards"), vocab_size=250,
-                   lowercase=False)
+    prepare_folder(
+        str(texts / "train.txt"), str(tmp_path / "shards"), vocab_size=250, lowercase=False
+    )
     fields = {"data.train": str(tmp_path / "shards")}
     _pretrain(texts, tmp_path / "run", **fields)
     vocabularies = [(tmp_path / f"{folder}/vocab.txt").read_bytes() for folder in ("shards", "run")]
@@ -173,13 +233,22 @@ def test_a_prepared_folder_brings_its_vocabulary_and_casing(texts, tmp_path):
 
 def test_tfrecords_are_training_data(pretrained, texts, tmp_path):
     vocab = str(pretrained / "vocab.txt")
-    examples = PretrainingExamples(str(pretrained / "data/train"),
-                                   WordPieceTokenizer.from_file(vocab, True),
-                                   length=32, max_predictions=5)
+    examples = PretrainingExamples(
+        str(pretrained / "data/train"),
+        WordPieceTokenizer.from_file(vocab, True),
+        length=32,
+        max_predictions=5,
+    )
     rows = examples.rows(0, 60)
-    names = {"token_ids": "input_ids", "padding_mask": "input_mask", "segment_ids": "segment_ids",
-             "mask_positions": "masked_lm_positions", "mask_ids": "masked_lm_ids",
-             "mask_weights": "masked_lm_weights", "next_sentence_label": "next_sentence_labels"}
+    names = {
+        "token_ids": "input_ids",
+        "padding_mask": "input_mask",
+        "segment_ids": "segment_ids",
+        "mask_positions": "masked_lm_positions",
+        "mask_ids": "masked_lm_ids",
+        "mask_weights": "masked_lm_weights",
+        "next_sentence_label": "next_sentence_labels",
+    }
     with tf.io.TFRecordWriter(str(tmp_path / "made.tfrecord")) as writer:
         for row in range(60):
             features = tf.train.Features()
@@ -188,9 +257,16 @@ def test_tfrecords_are_training_data(pretrained, texts, tmp_path):
                 values = values.float_list if ours == "mask_weights" else values.int64_list
                 values.value.extend(np.atleast_1d(rows[ours][row]).tolist())
             writer.write(tf.train.Example(features=features).SerializeToString())
-    found = _pretrain(texts, tmp_path / "run", **{
-        "data.train": str(tmp_path / "made.tfrecord"), "data.vocab": vocab, "train.steps": 1,
-        "train.learning_rate": 1e-9})
+    found = _pretrain(
+        texts,
+        tmp_path / "run",
+        **{
+            "data.train": str(tmp_path / "made.tfrecord"),
+            "data.vocab": vocab,
+            "train.steps": 1,
+            "train.learning_rate": 1e-9,
+        },
+    )
     assert set(found["data_sha256"]) >= {"vocab.txt", str(tmp_path / "made.tfrecord")}
     bias = weights(tmp_path / "run", 1)["model/bert_pretrainer/mlm_bias"]
     counts = np.bincount(rows["token_ids"].ravel(), minlength=len(bias)) + 1.0
@@ -242,23 +318,38 @@ def test_the_folder_of_a_glue_task_holds_both_splits(texts, tmp_path):
         numbered = [row.replace("good", "1").replace("bad", "0") for row in rows]
         (tmp_path / name).write_text("\n".join(["sentence\tlabel", *numbered]) + "\n")
     config = finetuning_defaults()
-    config.update_from_flattened_dict({
-        "data.task": "sst2", "data.train": str(tmp_path), "data.length": 16,
-        "data.vocab_size": 100, "train.steps": 2})
+    config.update_from_flattened_dict(
+        {
+            "data.task": "sst2",
+            "data.train": str(tmp_path),
+            "data.length": 16,
+            "data.vocab_size": 100,
+            "train.steps": 2,
+        }
+    )
     found = finetune(config, workdir=str(tmp_path / "run"))
     assert 0 <= found["accuracy"] <= 1
     assert set(found["data_sha256"]) == {
-        "vocab.txt", "train rows", "validation rows",
-        *(str(tmp_path / name) for name in ("train.tsv", "dev.tsv"))}
+        "vocab.txt",
+        "train rows",
+        "validation rows",
+        *(str(tmp_path / name) for name in ("train.tsv", "dev.tsv")),
+    }
 
 
 @pytest.mark.slow
 def test_ten_thousand_rows_are_predicted_in_order(finetuned, tmp_path):
     texts = ["bas ben", "tas ten"] * 5000
-    (tmp_path / "in.tsv").write_text("text\tnumber\n" + "".join(
-        f"{text}\t{i}\n" for i, text in enumerate(texts)))
-    run("finetune.predict", f"--workdir={finetuned}", f"--input={tmp_path / 'in.tsv'}",
-        f"--output={tmp_path / 'out.jsonl'}", "--batch_size=256")
+    (tmp_path / "in.tsv").write_text(
+        "text\tnumber\n" + "".join(f"{text}\t{i}\n" for i, text in enumerate(texts))
+    )
+    run(
+        "finetune.predict",
+        f"--workdir={finetuned}",
+        f"--input={tmp_path / 'in.tsv'}",
+        f"--output={tmp_path / 'out.jsonl'}",
+        "--batch_size=256",
+    )
     labels = [json.loads(line)["label"] for line in (tmp_path / "out.jsonl").open()]
     assert labels == ["good", "bad"] * 5000
 
@@ -301,8 +392,11 @@ def test_on_a_full_disk_the_command_ends_in_one_line_and_goes_on_when_there_is_s
     if subprocess.run(mounting, capture_output=True).returncode:
         pytest.skip("mounting a small disk is not allowed here")
     try:
-        flags = [f"--workdir={disk / 'run'}", *corpus,
-                 *config_flags(**{"model.hidden_dim": 64, "checkpoint.every": 5})]
+        flags = [
+            f"--workdir={disk / 'run'}",
+            *corpus,
+            *config_flags(**{"model.hidden_dim": 64, "checkpoint.every": 5}),
+        ]
         _, err = run("pretrain", *flags, status=2)
         assert "error: Cannot write" in err and "Traceback" not in err
         assert f"on the disk mounted at {disk})" in err

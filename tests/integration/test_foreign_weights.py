@@ -19,28 +19,48 @@ GOLDEN = pathlib.Path(ROOT) / "tests/golden/hugging_face"
 
 def _pretraining(texts, **fields):
     config = pretraining_defaults()
-    config.update_from_flattened_dict({
-        "data.train": str(texts / "train.txt"), "data.format": "lines", "data.length": 16,
-        "data.max_predictions": 4, "train.batch_size": 8, "train.steps": 2,
-        "train.learning_rate": 1e-9, **fields})
+    config.update_from_flattened_dict(
+        {
+            "data.train": str(texts / "train.txt"),
+            "data.format": "lines",
+            "data.length": 16,
+            "data.max_predictions": 4,
+            "train.batch_size": 8,
+            "train.steps": 2,
+            "train.learning_rate": 1e-9,
+            **fields,
+        }
+    )
     return config
 
 
 def _model(folder, step):
     """Weights of a checkpoint by path below the task model."""
-    return {name.split("/", 2)[2]: value for name, value in weights(folder, step).items()
-            if name.startswith("model/bert_")}
+    return {
+        name.split("/", 2)[2]: value
+        for name, value in weights(folder, step).items()
+        if name.startswith("model/bert_")
+    }
 
 
 @pytest.mark.slow
 def test_finetuning_from_a_foreign_folder_and_from_its_workdir_is_the_same(texts, tmp_path):
     keras_attn.convert(GOLDEN / "pretraining", tmp_path / "run")
     config = finetuning_defaults()
-    config.update_from_flattened_dict({
-        "data.train": str(texts / "train.tsv"), "data.text": "text", "data.label": "label",
-        "data.length": 16, "train.steps": 3, "train.learning_rate": 0.01})
-    found = [finetune(config, tmp_path / name, start)["weights_sha256"]
-             for name, start in (("one", GOLDEN / "pretraining"), ("two", tmp_path / "run"))]
+    config.update_from_flattened_dict(
+        {
+            "data.train": str(texts / "train.tsv"),
+            "data.text": "text",
+            "data.label": "label",
+            "data.length": 16,
+            "train.steps": 3,
+            "train.learning_rate": 0.01,
+        }
+    )
+    found = [
+        finetune(config, tmp_path / name, start)["weights_sha256"]
+        for name, start in (("one", GOLDEN / "pretraining"), ("two", tmp_path / "run"))
+    ]
     assert found[0] == found[1]
 
 
@@ -72,7 +92,11 @@ def test_missing_heads_are_named_and_made_when_asked_for(texts, tmp_path, capfd)
     for path, value in before.items():
         np.testing.assert_allclose(after[path], value, atol=1e-6, err_msg=path)
     assert {path.split("/")[0] for path in after.keys() - before.keys()} == {
-        "mlm_dense", "mlm_norm", "mlm_bias", "nsp_dense"}
+        "mlm_dense",
+        "mlm_norm",
+        "mlm_bias",
+        "nsp_dense",
+    }
 
 
 @pytest.mark.slow
@@ -92,8 +116,11 @@ def test_order_is_learned_from_a_model_without_next_sentences_only_when_asked_fo
     with pytest.raises(UserError, match="no weights for nsp_dense, pooler"):
         pretrain(_pretraining(texts, **fields), tmp_path / "run", GOLDEN / "masked_lm")
     with pytest.raises(UserError, match="sentence_order needs the head"):
-        pretrain(_pretraining(texts, **fields, **{"model.next_sentence": False}),
-                 tmp_path / "run", GOLDEN / "pretraining")
+        pretrain(
+            _pretraining(texts, **fields, **{"model.next_sentence": False}),
+            tmp_path / "run",
+            GOLDEN / "pretraining",
+        )
     assert not (tmp_path / "run").exists()
 
 
@@ -114,10 +141,17 @@ def test_the_head_of_next_sentences_is_none_of_their_order(texts, tmp_path, caps
 @pytest.mark.slow
 def test_a_classifier_goes_on_with_its_head_only_for_the_same_classes(texts, tmp_path):
     config = finetuning_defaults()
-    config.update_from_flattened_dict({
-        "data.train": str(tmp_path / "rows.tsv"), "data.text": "text", "data.label": "label",
-        "data.length": 16, "data.holdout": 0.0, "train.steps": 1,
-        "train.learning_rate": 1e-9})
+    config.update_from_flattened_dict(
+        {
+            "data.train": str(tmp_path / "rows.tsv"),
+            "data.text": "text",
+            "data.label": "label",
+            "data.length": 16,
+            "data.holdout": 0.0,
+            "train.steps": 1,
+            "train.learning_rate": 1e-9,
+        }
+    )
     before = keras_attn.convert.read(GOLDEN / "classifier").weights["logits_dense/kernel"]
     before = np.asarray(before)
     for labels, same in ((("bad", "good", "so so"), True), (("no", "yes"), False)):
@@ -136,13 +170,19 @@ def test_a_foreign_classifier_takes_pairs_and_single_texts_from_files(tmp_path):
     (tmp_path / "in.csv").write_text("text,b\na b,c\nd,e\n")
     model = keras_attn.load(GOLDEN / "classifier")
     for pair, texts in ((None, ["a b", "d"]), ("b", [("a b", "c"), ("d", "e")])):
-        predict_file(GOLDEN / "classifier", str(tmp_path / "in.csv"), str(tmp_path / "out.jsonl"),
-                     text_pair=pair)
+        predict_file(
+            GOLDEN / "classifier",
+            str(tmp_path / "in.csv"),
+            str(tmp_path / "out.jsonl"),
+            text_pair=pair,
+        )
         found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
         assert [row["label"] for row in found] == [row["label"] for row in model.predict(texts)]
-        np.testing.assert_allclose([row["probabilities"]["bad"] for row in found],
-                                   [row["probabilities"]["bad"] for row in model.predict(texts)],
-                                   atol=1e-5)
+        np.testing.assert_allclose(
+            [row["probabilities"]["bad"] for row in found],
+            [row["probabilities"]["bad"] for row in model.predict(texts)],
+            atol=1e-5,
+        )
 
 
 @pytest.mark.slow
@@ -160,15 +200,27 @@ def test_a_longer_position_table_repeats_the_shorter_one(texts, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("fields", "two_tasks"), [
-    ({"model.next_sentence": False}, False),
-    ({"data.segments": "full_sentences"}, False),
-    ({"data.segments": "sentence_order", "data.spans": True}, True),
-], ids=str)
+@pytest.mark.parametrize(
+    ("fields", "two_tasks"),
+    [
+        ({"model.next_sentence": False}, False),
+        ({"data.segments": "full_sentences"}, False),
+        ({"data.segments": "sentence_order", "data.spans": True}, True),
+    ],
+    ids=str,
+)
 def test_pretraining_without_next_sentences_or_with_their_order(fields, two_tasks, texts, tmp_path):
-    config = _pretraining(texts, **{
-        "data.validation": str(texts / "valid.txt"), "data.vocab_size": 200, "model.num_layers": 1,
-        "model.hidden_dim": 16, "model.num_heads": 2, **fields})
+    config = _pretraining(
+        texts,
+        **{
+            "data.validation": str(texts / "valid.txt"),
+            "data.vocab_size": 200,
+            "model.num_layers": 1,
+            "model.hidden_dim": 16,
+            "model.num_heads": 2,
+            **fields,
+        },
+    )
     found = pretrain(config, tmp_path / "run")
     assert {"mlm_accuracy", "mlm_loss"} <= found.keys()
     assert ("nsp_loss" in found) == ("nsp_accuracy" in found) == two_tasks
@@ -196,8 +248,9 @@ def test_a_converted_classifier_predicts(outputs_of_text, tmp_path):
             keras_attn.convert(GOLDEN / "classifier", folder)
         model = keras_attn.load(folder)
         assert model.labels == ["bad", "good", "so so"]
-        found = [[row["probabilities"][label] for label in model.labels]
-                 for row in model.predict(texts)]
+        found = [
+            [row["probabilities"][label] for label in model.labels] for row in model.predict(texts)
+        ]
         np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
@@ -219,25 +272,33 @@ def outputs_of_text():
 
 @pytest.mark.slow
 def test_the_commands_convert_embed_and_fill_masks(tmp_path):
-    out, _ = run("keras_attn.convert", f"--from={GOLDEN / 'pretraining'}",
-                 f"--to={tmp_path / 'run'}")
+    out, _ = run(
+        "keras_attn.convert", f"--from={GOLDEN / 'pretraining'}", f"--to={tmp_path / 'run'}"
+    )
     assert str(tmp_path / "run") in out
-    out, _ = run("pretrain.fill_mask", f"--workdir={tmp_path / 'run'}", "--text=a [MASK] b",
-                 "--top=3")
+    out, _ = run(
+        "pretrain.fill_mask", f"--workdir={tmp_path / 'run'}", "--text=a [MASK] b", "--top=3"
+    )
     shares = [float(line.split("\t")[0]) for line in out.splitlines()]
     assert len(shares) == 3 and shares == sorted(shares, reverse=True)
     source, output = tmp_path / "in.txt", tmp_path / "out.npy"
     source.write_text("a b\n\nc\n")
-    _, err = run("finetune.embed", f"--workdir={tmp_path / 'run'}", f"--input={source}",
-                 f"--output={output}", "--pooling=cls")
+    _, err = run(
+        "finetune.embed",
+        f"--workdir={tmp_path / 'run'}",
+        f"--input={source}",
+        f"--output={output}",
+        "--pooling=cls",
+    )
     assert "3 texts embedded, 0 skipped" in err
     model = keras_attn.load(tmp_path / "run")
     vectors = np.load(output, allow_pickle=False)
     np.testing.assert_allclose(vectors, model.embed(["a b", "", "c"], "cls"), atol=1e-6)
     _, err = run("keras_attn.convert", "--from=nowhere", f"--to={tmp_path / 'x'}", status=2)
     assert err.startswith("error: A folder with a model is needed") and err.count("\n") == 1
-    _, err = run("pretrain.fill_mask", f"--workdir={GOLDEN / 'encoder'}", "--text=a [MASK]",
-                 status=2)
+    _, err = run(
+        "pretrain.fill_mask", f"--workdir={GOLDEN / 'encoder'}", "--text=a [MASK]", status=2
+    )
     assert "without a masked-LM head" in err
 
 
@@ -269,8 +330,9 @@ def test_guesses_for_masks_are_the_largest_logits():
     for guesses, expected in zip(model.fill_mask("ab [MASK][MASK]", top=4), shares, strict=True):
         best = np.argsort(-expected)[:4]
         assert [guess["token"] for guess in guesses] == [tokens.vocabulary[i] for i in best]
-        np.testing.assert_allclose([guess["probability"] for guess in guesses], expected[best],
-                                   rtol=1e-4)
+        np.testing.assert_allclose(
+            [guess["probability"] for guess in guesses], expected[best], rtol=1e-4
+        )
     assert len(model.fill_mask(["a [MASK]", "[MASK] b"], top=1)) == 2
     with pytest.raises(UserError, match="A text with .MASK. is needed"):
         model.fill_mask("a b")

@@ -9,19 +9,34 @@ from tests.support.started_commands import config_flags, finish, losses, results
 
 pytestmark = pytest.mark.slow
 
-SMALL = config_flags(**{
-    "data.format": "lines", "data.length": 32, "model.num_layers": 1, "model.hidden_dim": 32,
-    "model.num_heads": 2, "train.batch_size": 8, "train.learning_rate": 0.01, "train.steps": 20,
-    "eval.batch_size": 8})
+SMALL = config_flags(
+    **{
+        "data.format": "lines",
+        "data.length": 32,
+        "model.num_layers": 1,
+        "model.hidden_dim": 32,
+        "model.num_heads": 2,
+        "train.batch_size": 8,
+        "train.learning_rate": 0.01,
+        "train.steps": 20,
+        "eval.batch_size": 8,
+    }
+)
 
 
 def _classify(pretrained, workdir, labelled):
     """Finetunes a classifier of good and bad, and asks it."""
-    run("finetune", "--config=configs/classify.py", f"--pretrained={pretrained}",
-        f"--workdir={workdir}", *labelled)
+    run(
+        "finetune",
+        "--config=configs/classify.py",
+        f"--pretrained={pretrained}",
+        f"--workdir={workdir}",
+        *labelled,
+    )
     assert results(workdir)["accuracy"] > 0.8
-    out, _ = run("finetune.predict", f"--workdir={workdir}", "--text=bas ben bin",
-                 "--text=tas ten tin")
+    out, _ = run(
+        "finetune.predict", f"--workdir={workdir}", "--text=bas ben bin", "--text=tas ten tin"
+    )
     head, *rows = (line.split("\t") for line in out.splitlines())
     assert head == ["label", "bad", "good"]
     assert [row[0] for row in rows] == ["good", "bad"]
@@ -29,15 +44,33 @@ def _classify(pretrained, workdir, labelled):
 
 def test_a_gpt2_is_prepared_pretrained_asked_and_finetuned(texts, labelled, tmp_path):
     workdir, ids = tmp_path / "gpt2", tmp_path / "ids"
-    run("pretrain.prepare", "--tokenizer=byte_pairs", f"--input={texts / 'train.txt'}",
-        f"--output={ids}", "--vocab_size=320", "--format=lines")
-    run("pretrain", "--config=configs/gpt2_small.py", f"--workdir={workdir}", *SMALL,
-        *config_flags(**{"data.train": ids, "data.vocab": ids, "train.jit": True,
-                         "data.validation": texts / "valid.txt"}))
+    run(
+        "pretrain.prepare",
+        "--tokenizer=byte_pairs",
+        f"--input={texts / 'train.txt'}",
+        f"--output={ids}",
+        "--vocab_size=320",
+        "--format=lines",
+    )
+    run(
+        "pretrain",
+        "--config=configs/gpt2_small.py",
+        f"--workdir={workdir}",
+        *SMALL,
+        *config_flags(
+            **{
+                "data.train": ids,
+                "data.vocab": ids,
+                "train.jit": True,
+                "data.validation": texts / "valid.txt",
+            }
+        ),
+    )
     assert {"perplexity", "word_perplexity", "character_perplexity"} <= set(results(workdir))
     generate = "pretrain.generate", f"--workdir={workdir}"
-    first, other, again = (run(*generate, "--prompt=bas ben", *seed)[0]
-                           for seed in ([], ["--seed=1"], ["--seed=0"]))
+    first, other, again = (
+        run(*generate, "--prompt=bas ben", *seed)[0] for seed in ([], ["--seed=1"], ["--seed=0"])
+    )
     assert first.startswith("bas ben") and first.endswith("-" * 20 + "\n")
     assert first == again != other
     greedy, _ = run(*generate, "--prompt=bas ben", "--temperature=0", "--max_tokens=5")
@@ -53,9 +86,17 @@ def test_a_gpt2_is_prepared_pretrained_asked_and_finetuned(texts, labelled, tmp_
 
 
 def test_an_xlnet_is_pretrained_by_two_workers_as_by_one_and_finetuned(texts, labelled, tmp_path):
-    flags = ["--config=configs/xlnet_small.py", *SMALL, *config_flags(**{
-        "data.train": texts / "train.txt", "data.validation": texts / "valid.txt",
-        "data.vocab_size": 100})]
+    flags = [
+        "--config=configs/xlnet_small.py",
+        *SMALL,
+        *config_flags(
+            **{
+                "data.train": texts / "train.txt",
+                "data.validation": texts / "valid.txt",
+                "data.vocab_size": 100,
+            }
+        ),
+    ]
     one, two = tmp_path / "one", tmp_path / "two"
     run("pretrain", f"--workdir={one}", *flags)
     statuses, errors = finish(start_workers(2, "pretrain", f"--workdir={two}", *flags))

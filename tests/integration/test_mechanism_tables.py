@@ -21,8 +21,9 @@ def _lines(count):
 
 def _poolings(folder):
     for name, count in (("a", 200), ("b", 40)):
-        (folder / name).write_text("".join(
-            f"{'AB'[n % 2]}:x {line}\n" for n, line in enumerate(_lines(count))))
+        (folder / name).write_text(
+            "".join(f"{'AB'[n % 2]}:x {line}\n" for n, line in enumerate(_lines(count)))
+        )
     return [f"--sets=X={folder / 'a'},{folder / 'b'};Y={folder / 'a'}", "--epochs=2"]
 
 
@@ -38,9 +39,13 @@ def _documents(folder):
 def _pairs(folder):
     for name, count in (("a", 80), ("b", 20)):
         rows = zip(_lines(count), reversed(_lines(count)), strict=True)
-        (folder / f"{name}.tsv").write_text("index\tsentence1\tsentence2\tlabel\n" + "".join(
-            f"{n}\t{first}\t{second}\t{'not_' * (n % 2)}entailment\n"
-            for n, (first, second) in enumerate(rows)))
+        (folder / f"{name}.tsv").write_text(
+            "index\tsentence1\tsentence2\tlabel\n"
+            + "".join(
+                f"{n}\t{first}\t{second}\t{'not_' * (n % 2)}entailment\n"
+                for n, (first, second) in enumerate(rows)
+            )
+        )
     return [f"--train={folder / 'a.tsv'}", f"--test={folder / 'b.tsv'}", "--steps=2"]
 
 
@@ -48,8 +53,14 @@ def _translation(folder):
     for name, count in (("a", 90), ("b", 30)):
         for end in ("en", "de"):
             (folder / f"{name}.{end}").write_text("\n".join(_lines(count)) + "\n")
-    return [f"--train={folder / 'a'}", f"--test={folder / 'b'}", "--steps=2", "--captions=3",
-            "--units=12", *(f"--kinds={kind}" for kind in KINDS)]
+    return [
+        f"--train={folder / 'a'}",
+        f"--test={folder / 'b'}",
+        "--steps=2",
+        "--captions=3",
+        "--units=12",
+        *(f"--kinds={kind}" for kind in KINDS),
+    ]
 
 
 SCRIPTS = {  # its arguments, of a folder; and lines of its tables
@@ -67,8 +78,14 @@ SCRIPTS = {  # its arguments, of a folder; and lines of its tables
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_table_is_made_to_its_end(name, tmp_path):
     make, lines = SCRIPTS[name]
-    command = [sys.executable, "-m", f"benchmarks.mechanisms.{name}",
-               f"--output={tmp_path / 'found'}", "--seeds=2", *make(tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        f"benchmarks.mechanisms.{name}",
+        f"--output={tmp_path / 'found'}",
+        "--seeds=2",
+        *make(tmp_path),
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     assert len(re.findall(r"^\| \w.*± .*\|$", done.stdout, re.M)) == lines

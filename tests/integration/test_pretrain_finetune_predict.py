@@ -29,20 +29,35 @@ def test_the_loss_per_character_is_that_of_the_hidden_words(pretrained):
     found, config = results(pretrained), json.loads((pretrained / "config.json").read_text())
     data = config["config"]["data"]
     tokenizer = WordPieceTokenizer.from_file(str(pretrained / "vocab.txt"), data["lowercase"])
-    examples = PretrainingExamples(str(pretrained / "data/validation"), tokenizer, exact=True,
-                                   length=data["length"], max_predictions=data["max_predictions"])
+    examples = PretrainingExamples(
+        str(pretrained / "data/validation"),
+        tokenizer,
+        exact=True,
+        length=data["length"],
+        max_predictions=data["max_predictions"],
+    )
     rows = examples.rows(0, examples.num_examples)
-    hidden = [tokenizer.vocabulary[number].removeprefix("##")
-              for number in rows["mask_ids"][rows["mask_weights"] > 0]]
+    hidden = [
+        tokenizer.vocabulary[number].removeprefix("##")
+        for number in rows["mask_ids"][rows["mask_weights"] > 0]
+    ]
     assert found["mlm_loss_per_character"] * len("".join(hidden)) == pytest.approx(
-        found["mlm_loss"] * len(hidden))
+        found["mlm_loss"] * len(hidden)
+    )
 
 
 def test_pretraining_leaves_a_workdir_with_its_results(pretrained, texts):
     found = results(pretrained)
     assert found["steps"] == 20 and found["examples"] == 160
-    assert {"mlm_accuracy", "mlm_loss", "nsp_accuracy", "nsp_loss", "seconds",
-            "examples_per_second", "weights_sha256"} <= set(found)
+    assert {
+        "mlm_accuracy",
+        "mlm_loss",
+        "nsp_accuracy",
+        "nsp_loss",
+        "seconds",
+        "examples_per_second",
+        "weights_sha256",
+    } <= set(found)
     assert {"keras", "tensorflow", "numpy", "python", "keras_attn"} <= set(found["versions"])
     assert {"vocab.txt", "train/shard-00000-000.npz"} <= set(found["data_sha256"])
     for name in ("train.txt", "valid.txt"):
@@ -50,8 +65,16 @@ def test_pretraining_leaves_a_workdir_with_its_results(pretrained, texts):
         assert found["data_sha256"][str(texts / name)] == sha
     assert steps_recorded(pretrained) == list(range(1, 21))
     names = {path.name for path in pretrained.iterdir()}
-    assert names >= {"config.json", "vocab.txt", "checkpoints", "metrics.jsonl", "results.json",
-                     "events", "model.keras", "data"}
+    assert names >= {
+        "config.json",
+        "vocab.txt",
+        "checkpoints",
+        "metrics.jsonl",
+        "results.json",
+        "events",
+        "model.keras",
+        "data",
+    }
 
 
 def test_the_classifier_learned_what_the_words_tell(finetuned):
@@ -63,8 +86,12 @@ def test_predictions_of_a_file_keep_its_order_and_equal_those_from_python(finetu
     texts = [text for text, _ in rows]
     source = tmp_path / "in.jsonl"
     source.write_text("".join(json.dumps({"text": t, "other": 1}) + "\n" for t in texts))
-    _, err = run("finetune.predict", f"--workdir={finetuned}", f"--input={source}",
-                 f"--output={tmp_path / 'out.tsv'}")
+    _, err = run(
+        "finetune.predict",
+        f"--workdir={finetuned}",
+        f"--input={source}",
+        f"--output={tmp_path / 'out.tsv'}",
+    )
     assert "120 rows predicted, 0 skipped" in err
     head, *lines = (tmp_path / "out.tsv").read_text().splitlines()
     assert head == "label\tbad\tgood" and len(lines) == 120
@@ -73,7 +100,8 @@ def test_predictions_of_a_file_keep_its_order_and_equal_those_from_python(finetu
         label, *shares = line.split("\t")
         assert label == row["label"] and label == (wanted if wanted != "?" else label)
         np.testing.assert_allclose(
-            [float(s) for s in shares], list(row["probabilities"].values()), atol=2e-6)
+            [float(s) for s in shares], list(row["probabilities"].values()), atol=2e-6
+        )
 
 
 def test_a_prediction_depends_neither_on_its_batch_nor_on_padding(finetuned):
@@ -84,8 +112,9 @@ def test_a_prediction_depends_neither_on_its_batch_nor_on_padding(finetuned):
         apart = predictor.predict(texts, batch_size=size)
         for a, b in zip(together, apart, strict=True):
             assert a["label"] == b["label"]
-            np.testing.assert_allclose(list(a["probabilities"].values()),
-                                       list(b["probabilities"].values()), atol=1e-6)
+            np.testing.assert_allclose(
+                list(a["probabilities"].values()), list(b["probabilities"].values()), atol=1e-6
+            )
 
 
 @pytest.mark.parametrize("missing", [None, float("nan")])
@@ -111,9 +140,16 @@ def test_no_rows_give_no_rows(finetuned, tmp_path, name, content):
 
 def _finetune(workdir, finetuned, **fields):
     config = finetuning_defaults()
-    config.update_from_flattened_dict({
-        "data.length": 16, "data.vocab": str(finetuned / "vocab.txt"), "train.steps": 2,
-        "train.batch_size": 8, "data.holdout": 0.0, **fields})
+    config.update_from_flattened_dict(
+        {
+            "data.length": 16,
+            "data.vocab": str(finetuned / "vocab.txt"),
+            "train.steps": 2,
+            "train.batch_size": 8,
+            "data.holdout": 0.0,
+            **fields,
+        }
+    )
     return keras_attn.finetune(config, workdir=str(workdir))
 
 
@@ -126,8 +162,9 @@ def _assert_predicted(workdir, source, texts, folder, **options):
     found = [json.loads(line) for line in (folder / "out.jsonl").read_text().splitlines()]
     for row, known in zip(found, _loaded(workdir).predict(texts), strict=True):
         assert row["label"] == known["label"]
-        np.testing.assert_allclose(list(row["probabilities"].values()),
-                                   list(known["probabilities"].values()), atol=1e-6)
+        np.testing.assert_allclose(
+            list(row["probabilities"].values()), list(known["probabilities"].values()), atol=1e-6
+        )
 
 
 @pytest.mark.slow
@@ -138,8 +175,11 @@ def test_a_file_is_read_as_told_or_as_its_name_tells_or_as_in_training(finetuned
     (tmp_path / "new.txt").write_text("bas ben\ntas kon ten lun\n")
     (tmp_path / "new.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in texts))
     workdir = tmp_path / "spaced"
-    _finetune(workdir, finetuned, **{"data.train": str(tmp_path / "rows.all"),
-                                     "data.format": "label_text"})
+    _finetune(
+        workdir,
+        finetuned,
+        **{"data.train": str(tmp_path / "rows.all"), "data.format": "label_text"},
+    )
     for name in ("new.all", "new.txt", "new.jsonl"):
         _assert_predicted(workdir, tmp_path / name, texts, tmp_path)
     both = f"{tmp_path / 'new.all'},{tmp_path / 'new.txt'}"
@@ -147,8 +187,16 @@ def test_a_file_is_read_as_told_or_as_its_name_tells_or_as_in_training(finetuned
     # An ending means what it meant in training.
     (tmp_path / "rows.txt").write_text("label\ttext\ngood\tbas ben\nbad\ttas kon ten lun\n")
     workdir = tmp_path / "table"
-    _finetune(workdir, finetuned, **{"data.train": str(tmp_path / "rows.txt"), "data.format": "tsv",
-                                     "data.text": "text", "data.label": "label"})
+    _finetune(
+        workdir,
+        finetuned,
+        **{
+            "data.train": str(tmp_path / "rows.txt"),
+            "data.format": "tsv",
+            "data.text": "text",
+            "data.label": "label",
+        },
+    )
     _assert_predicted(workdir, tmp_path / "rows.txt", texts, tmp_path)
     _assert_predicted(workdir, tmp_path / "new.jsonl", texts, tmp_path)
     _assert_predicted(workdir, tmp_path / "new.txt", texts, tmp_path, format="lines")
@@ -157,11 +205,18 @@ def test_a_file_is_read_as_told_or_as_its_name_tells_or_as_in_training(finetuned
 @pytest.mark.runs
 def test_flags_say_how_to_read_a_file(finetuned, tmp_path):
     (tmp_path / "in.data").write_bytes(b"id,review\n1,bas ben\n2,na\xefve\n3,tas ten\n")
-    flags = [f"--workdir={finetuned}", f"--input={tmp_path / 'in.data'}", "--format=csv",
-             "--text_column=review"]
+    flags = [
+        f"--workdir={finetuned}",
+        f"--input={tmp_path / 'in.data'}",
+        "--format=csv",
+        "--text_column=review",
+    ]
     out, err = run("finetune.predict", *flags, "--on_bad_text=skip")
     assert [line.split("\t")[1:3] for line in out.splitlines()] == [
-        ["line", "label"], ["2", "good"], ["4", "bad"]]
+        ["line", "label"],
+        ["2", "good"],
+        ["4", "bad"],
+    ]
     assert "line 3" in err and "2 rows predicted, 1 (1 encoding) skipped" in err
     _, err = run("finetune.predict", *flags, status=2)
     assert re.fullmatch("error: The text must be utf-8.*line 3\n", err)
@@ -176,7 +231,7 @@ def test_the_formats_of_the_flag_are_those_of_tables():
 
 @pytest.mark.slow
 def test_the_test_file_of_cola_is_predicted_and_its_others_too(finetuned, tmp_path):
-    texts = ["Bas ben bin.", "tas \"kon ten", "lun"]
+    texts = ["Bas ben bin.", 'tas "kon ten', "lun"]
     rows = [f"gj04\t{i % 2}\t{'' if i % 2 else '*'}\t{text}" for i, text in enumerate(texts)]
     (tmp_path / "dev.tsv").write_text("\n".join(rows) + "\n")
     rows = ["index\tsentence", *(f"{i}\t{text}" for i, text in enumerate(texts))]
@@ -199,8 +254,14 @@ def test_a_numbered_text_beside_a_named_label_has_a_header_in_predicting_too(fin
 
 @pytest.mark.parametrize(
     ("output", "message"),
-    [("gone/out.tsv", "can be written"), ("out.csv.gz", "ends in"), ("folder", "ends in"),
-     ("folder.tsv", "ends in"), ("out", "ends in"), ("in.tsv/out.tsv", "can be written")],
+    [
+        ("gone/out.tsv", "can be written"),
+        ("out.csv.gz", "ends in"),
+        ("folder", "ends in"),
+        ("folder.tsv", "ends in"),
+        ("out", "ends in"),
+        ("in.tsv/out.tsv", "can be written"),
+    ],
 )
 def test_an_output_that_cannot_be_written_is_refused_before_any_work(tmp_path, output, message):
     (tmp_path / "folder").mkdir()
@@ -218,8 +279,9 @@ def test_an_output_that_cannot_be_written_is_refused_before_any_work(tmp_path, o
 
 
 def test_predict_takes_texts_or_a_file(finetuned):
-    _, err = run("finetune.predict", f"--workdir={finetuned}", "--text=bas", "--input=in.tsv",
-                 status=2)
+    _, err = run(
+        "finetune.predict", f"--workdir={finetuned}", "--text=bas", "--input=in.tsv", status=2
+    )
     assert err == "error: Give either --text or --input. Received: both\n"
 
 
@@ -241,9 +303,18 @@ def test_a_limit_on_the_rows_loses_no_class(finetuned, tmp_path, capsys):
     rows = ["text\tlabel", *["bas\tmany"] * 40, "ben\tfew"]
     (tmp_path / "rows.tsv").write_text("\n".join(rows) + "\n")
     assert 40 not in rows_drawn(41, 3, seed=0)
-    _finetune(tmp_path / "run", finetuned, **{
-        "data.train": str(tmp_path / "rows.tsv"), "data.validation": str(tmp_path / "rows.tsv"),
-        "data.text": "text", "data.label": "label", "data.limit": 3, "train.seed": 0})
+    _finetune(
+        tmp_path / "run",
+        finetuned,
+        **{
+            "data.train": str(tmp_path / "rows.tsv"),
+            "data.validation": str(tmp_path / "rows.tsv"),
+            "data.text": "text",
+            "data.label": "label",
+            "data.limit": 3,
+            "train.seed": 0,
+        },
+    )
     assert keras_attn.load(tmp_path / "run").labels == ["few", "many"]
     assert "warning: all training rows are of 'many'" in capsys.readouterr().out
 
@@ -252,15 +323,22 @@ def test_a_limit_on_the_rows_loses_no_class(finetuned, tmp_path, capsys):
 def test_validation_from_tfds_is_its_validation_split(finetuned, tmp_path):
     splits = {"train": [["bas", "tas"], ["good", "bad"]], "validation": [["ben"], ["good"]]}
     for name, kept in (("two_parts", splits), ("one_part", {"train": splits["train"]})):
-        columns = {split: tf.data.Dataset.from_tensor_slices({"text": texts, "label": labels})
-                   for split, (texts, labels) in kept.items()}
+        columns = {
+            split: tf.data.Dataset.from_tensor_slices({"text": texts, "label": labels})
+            for split, (texts, labels) in kept.items()
+        }
         tfds.dataset_builders.store_as_tfds_dataset(
-            name=name, version="1.0.0", data_dir=tmp_path / "tfds", split_datasets=columns,
-            features=tfds.features.FeaturesDict({"text": tf.string, "label": tf.string}))
+            name=name,
+            version="1.0.0",
+            data_dir=tmp_path / "tfds",
+            split_datasets=columns,
+            features=tfds.features.FeaturesDict({"text": tf.string, "label": tf.string}),
+        )
     tfds.core.add_data_dir(str(tmp_path / "tfds"))
     fields = {"data.text": "text", "data.label": "label", "data.train": "tfds:two_parts"}
-    found = _finetune(tmp_path / "run", finetuned, **fields,
-                      **{"data.validation": "tfds:two_parts:1.0.0"})
+    found = _finetune(
+        tmp_path / "run", finetuned, **fields, **{"data.validation": "tfds:two_parts:1.0.0"}
+    )
     of_rows = hashlib.sha256(b"ben\0\1" + b"\1" + b"good\0\1").hexdigest()
     assert found["data_sha256"]["validation rows"] == of_rows
     with pytest.raises(UserError, match="one of train, or .*Received: validation"):
@@ -277,13 +355,22 @@ def test_a_kill_as_the_run_begins_leaves_its_labels(finetuned, tmp_path, monkeyp
     monkeypatch.setattr(Workdir, "start", killed)
     (tmp_path / "rows.tsv").write_text("text\tlabel\nbas\tgood\ntas\tbad\n")
     with pytest.raises(KeyboardInterrupt):
-        _finetune(tmp_path / "run", finetuned, **{
-            "data.train": str(tmp_path / "rows.tsv"), "data.text": "text", "data.label": "label"})
+        _finetune(
+            tmp_path / "run",
+            finetuned,
+            **{
+                "data.train": str(tmp_path / "rows.tsv"),
+                "data.text": "text",
+                "data.label": "label",
+            },
+        )
     assert Workdir(tmp_path / "run").read_json("labels.json")["names"] == ["bad", "good"]
 
 
 def test_the_import_brings_neither_tensorflow_nor_keras():
-    code = ("import sys, keras_attn; assert 'pretrain' in dir(keras_attn);"
-            "print([m for m in ('tensorflow', 'keras', 'absl', 'torch') if m in sys.modules])")
+    code = (
+        "import sys, keras_attn; assert 'pretrain' in dir(keras_attn);"
+        "print([m for m in ('tensorflow', 'keras', 'absl', 'torch') if m in sys.modules])"
+    )
     out = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert out.stdout.strip() == "[]", out.stderr

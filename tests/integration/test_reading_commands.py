@@ -13,16 +13,36 @@ pytestmark = pytest.mark.slow
 def test_the_commands_finetune_answer_and_evaluate(tmp_path):
     path = squad_files.write(tmp_path / "train.json", *squad_files.made_up(12, impossible=True))
     workdir = tmp_path / "run"
-    out, _ = run("finetune", "--config=squad", f"--workdir={workdir}", *config_flags(**{
-        "data.train": path, "data.length": 32, "data.max_question": 8, "data.vocab_size": 300,
-        "train.steps": 3, "train.batch_size": 8}))
+    out, _ = run(
+        "finetune",
+        "--config=squad",
+        f"--workdir={workdir}",
+        *config_flags(
+            **{
+                "data.train": path,
+                "data.length": 32,
+                "data.max_question": 8,
+                "data.vocab_size": 300,
+                "train.steps": 3,
+                "train.batch_size": 8,
+            }
+        ),
+    )
     assert "validation questions" in out
-    run("finetune.predict", f"--workdir={workdir}", f"--input={path}",
-        f"--output={tmp_path / 'answers.json'}")
+    run(
+        "finetune.predict",
+        f"--workdir={workdir}",
+        f"--input={path}",
+        f"--output={tmp_path / 'answers.json'}",
+    )
     answers = json.loads((tmp_path / "answers.json").read_text())
     assert len(answers) == 36
-    out, _ = run("finetune.predict", f"--workdir={workdir}", "--text=Who sells eggs?",
-                 "--text_pair=Ada sells eggs.")
+    out, _ = run(
+        "finetune.predict",
+        f"--workdir={workdir}",
+        "--text=Who sells eggs?",
+        "--text_pair=Ada sells eggs.",
+    )
     assert list(json.loads(out)) == ["id", "answer", "score", "start", "end", "no_answer"]
     out, _ = run("finetune.evaluate", f"--workdir={workdir}", f"--data={path}")
     found = dict(line.split() for line in out.splitlines())

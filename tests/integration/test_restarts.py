@@ -52,11 +52,15 @@ def test_a_killed_run_with_a_truncated_checkpoint_ends_like_an_unbroken_one(corp
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("changed", [
-    {"data.pack": 8}, {"train.precision": "mixed_float16", "train.accumulate": 2}])
+@pytest.mark.parametrize(
+    "changed", [{"data.pack": 8}, {"train.precision": "mixed_float16", "train.accumulate": 2}]
+)
 def test_packed_and_scaled_runs_go_on_as_if_never_killed(corpus, tmp_path, changed):
-    broken, unbroken, changed = tmp_path / "broken", tmp_path / "unbroken", {
-        **changed, "train.steps": 400}
+    broken, unbroken, changed = (
+        tmp_path / "broken",
+        tmp_path / "unbroken",
+        {**changed, "train.steps": 400},
+    )
     run("pretrain", *_flags(corpus, unbroken, **changed))
     flags = _flags(corpus, broken, **changed)
     _kill_after(14, broken, flags)

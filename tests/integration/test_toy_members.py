@@ -27,26 +27,42 @@ TEXTS = [" ".join(["good"] * (n % 4) + ["film", "it", "was"][: 1 + n % 3]) for n
 
 def _pretraining(folder, steps, **fields):
     config = default_config("masked_lm", "toy")
-    config.update_from_flattened_dict({
-        "data.train": str(folder / "text.txt"), "data.format": "lines", "data.length": 32,
-        "data.segments": "full_sentences", "data.vocab_size": 200, "train.steps": steps,
-        "train.batch_size": 8, **fields})
+    config.update_from_flattened_dict(
+        {
+            "data.train": str(folder / "text.txt"),
+            "data.format": "lines",
+            "data.length": 32,
+            "data.segments": "full_sentences",
+            "data.vocab_size": 200,
+            "train.steps": steps,
+            "train.batch_size": 8,
+            **fields,
+        }
+    )
     return config
 
 
 def _counting(folder, **fields):
     config = default_config("counting")
-    config.update_from_flattened_dict({
-        "data.task": "counting", "data.train": str(folder / "counts.txt"), "train.steps": 300,
-        "train.batch_size": 8, "model.new_heads": True, **fields})
+    config.update_from_flattened_dict(
+        {
+            "data.task": "counting",
+            "data.train": str(folder / "counts.txt"),
+            "train.steps": 300,
+            "train.batch_size": 8,
+            "model.new_heads": True,
+            **fields,
+        }
+    )
     return config
 
 
 def _run(command, *arguments):
     """Output of a command of `finetune` that knows the toys."""
     code = f"import tests.support.toys; from finetune.{command} import command; command()"
-    done = subprocess.run([sys.executable, "-c", code, *map(str, arguments)], cwd=ROOT,
-                          capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)], cwd=ROOT, capture_output=True, text=True
+    )
     return done.returncode, done.stdout, done.stderr
 
 
@@ -57,8 +73,11 @@ def folder(tmp_path_factory):
     with open(folder / "text.txt", "a") as file:
         file.write("\n".join(TEXTS * 20) + "\n")
     (folder / "counts.txt").write_text("\n".join(TEXTS) + "\n")
-    (folder / "counts.jsonl").write_text("".join(
-        json.dumps({"text": text, "count": text.split().count("good")}) + "\n" for text in TEXTS))
+    (folder / "counts.jsonl").write_text(
+        "".join(
+            json.dumps({"text": text, "count": text.split().count("good")}) + "\n" for text in TEXTS
+        )
+    )
     pretrain(_pretraining(folder, 30), folder / "toy")
     finetune(_counting(folder), folder / "counts", folder / "toy")
     return folder
@@ -71,13 +90,23 @@ def test_a_toy_family_pretrains_and_fills_masks(folder):
 
 
 def test_a_toy_family_resumes_after_a_kill_bit_by_bit(folder, tmp_path):
-    flags = {"config.data.train": folder / "text.txt", "config.train.steps": 1500,
-             "config.checkpoint.every": 20, "workdir": tmp_path / "run"}
-    command = [sys.executable, "-c", "import tests.support.toys; from pretrain.__main__ import "
-               "command; command()", f"--config={ROOT / 'tests/support/toy_config.py'}"]
+    flags = {
+        "config.data.train": folder / "text.txt",
+        "config.train.steps": 1500,
+        "config.checkpoint.every": 20,
+        "workdir": tmp_path / "run",
+    }
+    command = [
+        sys.executable,
+        "-c",
+        "import tests.support.toys; from pretrain.__main__ import command; command()",
+        f"--config={ROOT / 'tests/support/toy_config.py'}",
+    ]
     process = subprocess.Popen(
-        [*command, *(f"--{name}={value}" for name, value in flags.items())], cwd=ROOT,
-        stdout=subprocess.DEVNULL)
+        [*command, *(f"--{name}={value}" for name, value in flags.items())],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+    )
     deadline = time.monotonic() + 300
     while not list((tmp_path / "run").glob("checkpoints/step-*")):
         assert process.poll() is None and time.monotonic() < deadline
@@ -135,9 +164,16 @@ def test_a_toy_task_is_predicted_evaluated_and_exported(folder, tmp_path):
 def test_a_toy_task_has_fields_options_and_files_of_its_own_in_the_commands(folder, tmp_path):
     rows, workdir = folder / "counts.jsonl", tmp_path / "run"
     status, _, said = _run(
-        "__main__", "--config=classify", "--config.data.task=counting", "--config.data.word=film",
-        f"--config.data.train={folder / 'counts.txt'}", "--config.train.steps=2",
-        "--config.model.new_heads=True", f"--pretrained={folder / 'toy'}", f"--workdir={workdir}")
+        "__main__",
+        "--config=classify",
+        "--config.data.task=counting",
+        "--config.data.word=film",
+        f"--config.data.train={folder / 'counts.txt'}",
+        "--config.train.steps=2",
+        "--config.model.new_heads=True",
+        f"--pretrained={folder / 'toy'}",
+        f"--workdir={workdir}",
+    )
     assert status == 0, said
     data = json.loads((workdir / "config.json").read_text())["config"]["data"]
     assert data["word"] == "film" and "max_question" not in data and "positive" not in data
@@ -148,11 +184,19 @@ def test_a_toy_task_has_fields_options_and_files_of_its_own_in_the_commands(fold
     status, said, _ = _run("predict", f"--workdir={workdir}", "--text=good", "--decimals=2")
     assert status == 0 and len(said.strip().partition(".")[2]) == 2
     for command, option in (("evaluate", "--label_column=x"), ("export", "--pairs")):
-        status, _, said = _run(command, f"--workdir={workdir}", option, *(
-            [f"--data={rows}"] if command == "evaluate" else [f"--output={tmp_path / 'new'}"]))
+        status, _, said = _run(
+            command,
+            f"--workdir={workdir}",
+            option,
+            *([f"--data={rows}"] if command == "evaluate" else [f"--output={tmp_path / 'new'}"]),
+        )
         assert status == 2 and said.startswith(f"error: finetune.{command} has no ")
-    status, _, said = _run("predict", f"--workdir={workdir}", f"--input={folder / 'counts.txt'}",
-                           f"--output={workdir / 'word.json'}")
+    status, _, said = _run(
+        "predict",
+        f"--workdir={workdir}",
+        f"--input={folder / 'counts.txt'}",
+        f"--output={workdir / 'word.json'}",
+    )
     assert status == 2 and "must not be a file of the model" in said
 
 
@@ -172,14 +216,26 @@ def test_what_an_error_leaves_of_a_toy_task_is_removed(folder, tmp_path):
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "xlnet"])
 def test_a_toy_task_suits_the_families_of_the_library(name, folder, tmp_path):
-    task, fields = {"bert": ("masked_lm", {"data.segments": "full_sentences",
-                                           "model.norm_first": False}),
-                    "gpt2": ("causal_lm", {}), "xlnet": ("permutation_lm", {})}[name]
+    task, fields = {
+        "bert": ("masked_lm", {"data.segments": "full_sentences", "model.norm_first": False}),
+        "gpt2": ("causal_lm", {}),
+        "xlnet": ("permutation_lm", {}),
+    }[name]
     config = default_config(task, name)
-    config.update_from_flattened_dict({
-        "data.train": str(folder / "text.txt"), "data.format": "lines", "data.length": 32,
-        "data.vocab_size": 300, "train.steps": 2, "train.batch_size": 8, "model.num_layers": 1,
-        "model.hidden_dim": 16, "model.num_heads": 2, **fields})
+    config.update_from_flattened_dict(
+        {
+            "data.train": str(folder / "text.txt"),
+            "data.format": "lines",
+            "data.length": 32,
+            "data.vocab_size": 300,
+            "train.steps": 2,
+            "train.batch_size": 8,
+            "model.num_layers": 1,
+            "model.hidden_dim": 16,
+            "model.num_heads": 2,
+            **fields,
+        }
+    )
     pretrain(config, tmp_path / "first")
     config = _counting(folder)
     config.train.steps = 2
@@ -191,7 +247,8 @@ def test_a_toy_task_suits_the_families_of_the_library(name, folder, tmp_path):
     assert found["architectures"] == [f"{prefix}ForCounting"] and found["count_scale"] == 1.0
     kernel = convert.read(tmp_path / "run").weights["count_dense/kernel"]
     np.testing.assert_array_equal(
-        load_file(tmp_path / "theirs/model.safetensors")["counter.weight"], np.transpose(kernel))
+        load_file(tmp_path / "theirs/model.safetensors")["counter.weight"], np.transpose(kernel)
+    )
     assert convert.read(tmp_path / "theirs").sha256 == convert.read(tmp_path / "run").sha256
     predict_file(str(tmp_path / "run"), str(folder / "counts.txt"), str(tmp_path / "out.tsv"))
     assert len(np.loadtxt(tmp_path / "out.tsv")) == len(TEXTS)
@@ -201,5 +258,9 @@ def test_the_help_of_a_toy_family_has_its_fields():
     command = "import tests.support.toys; from pretrain.__main__ import command; command()"
     said = subprocess.run(
         [sys.executable, "-c", command, "--config=tests/support/toy_config.py", "--help"],
-        cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    ).stdout
     assert "--config.model.hidden_dim=16" in said and "--config.model.family=toy" in said

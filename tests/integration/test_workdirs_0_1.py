@@ -49,7 +49,8 @@ def test_the_weights_of_a_workdir_are_those_of_its_run(name):
     if name != "xlnet":  # which must be finetuned to be loaded
         loaded = read_values(variables_by_path(keras_attn.load(str(FOLDER / name)).model))
         assert sorted(array.tobytes() for array in loaded.values()) == sorted(
-            array.tobytes() for path, array in values.items() if path.startswith("model/"))
+            array.tobytes() for path, array in values.items() if path.startswith("model/")
+        )
 
 
 @pytest.mark.runs
@@ -59,11 +60,13 @@ def test_a_workdir_resumes(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "copy")
     module, config_name, pretrained, fields = SCRIPT["RUNS"][name]
     config = importlib.import_module(f"keras_attn.configs.{config_name}").get_config()
-    config.update_from_flattened_dict(
-        {**fields, "train.steps": SCRIPT["STEPS"] + SCRIPT["MORE"]})
+    config.update_from_flattened_dict({**fields, "train.steps": SCRIPT["STEPS"] + SCRIPT["MORE"]})
     config.train.epochs = None  # of translation
     getattr(keras_attn, module)(config, name, pretrained)
     records = map(json.loads, pathlib.Path(name, "metrics.jsonl").read_text().splitlines())
-    losses = [record["loss"] for record in records
-              if record.get("step", 0) > SCRIPT["STEPS"] and "loss" in record]
+    losses = [
+        record["loss"]
+        for record in records
+        if record.get("step", 0) > SCRIPT["STEPS"] and "loss" in record
+    ]
     np.testing.assert_allclose(losses, EXPECTED[name]["losses"], rtol=1e-3)

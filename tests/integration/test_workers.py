@@ -20,8 +20,11 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.parametrize(("workers", "lost"), [(2, 1), (2, 0), (4, 2)])
 def test_the_others_end_within_a_minute_and_a_restart_goes_on(corpus, tmp_path, workers, lost):
-    flags = [f"--workdir={tmp_path}", *corpus,
-             *config_flags(**{"checkpoint.every": 20, "train.accumulate": 1})]
+    flags = [
+        f"--workdir={tmp_path}",
+        *corpus,
+        *config_flags(**{"checkpoint.every": 20, "train.accumulate": 1}),
+    ]
     endless = [*flags, "--config.train.steps=1000000"]
     processes = start_workers(workers, "pretrain", *endless)
     wait_for_step(tmp_path, 45, processes)
@@ -34,8 +37,9 @@ def test_the_others_end_within_a_minute_and_a_restart_goes_on(corpus, tmp_path, 
         if index != lost:
             assert "error: Another worker was lost; start all workers again" in error
             assert "Traceback" not in error
-    statuses, errors = finish(start_workers(workers, "pretrain", *flags,
-                                            "--config.train.steps=200"))
+    statuses, errors = finish(
+        start_workers(workers, "pretrain", *flags, "--config.train.steps=200")
+    )
     assert statuses == [0] * workers, errors
     assert "going on from the checkpoint of step" in errors[0]
     assert steps_recorded(tmp_path) == list(range(1, results(tmp_path)["steps"] + 1))
@@ -43,8 +47,11 @@ def test_the_others_end_within_a_minute_and_a_restart_goes_on(corpus, tmp_path, 
 
 def test_a_chief_that_fails_before_training_leaves_no_worker_waiting(texts, corpus, tmp_path):
     (tmp_path / "bad.txt").write_bytes(b"good.\n\xff\xfe bad.\n")
-    flags = [f"--workdir={tmp_path / 'run'}", *corpus,
-             f"--config.data.train={tmp_path / 'bad.txt'}"]
+    flags = [
+        f"--workdir={tmp_path / 'run'}",
+        *corpus,
+        f"--config.data.train={tmp_path / 'bad.txt'}",
+    ]
     processes = start_workers(2, "pretrain", *flags)
     statuses, errors = finish(processes, seconds=90)
     assert statuses == [2, 2], errors
@@ -63,9 +70,18 @@ def test_a_worker_with_other_data_ends_the_run(corpus, texts, tmp_path):
     for index, more in enumerate(["", "tin\tbad\n"]):
         (tmp_path / str(index)).mkdir()
         (tmp_path / str(index) / "train.tsv").write_text((texts / "train.tsv").read_text() + more)
-    flags = [f"--workdir={tmp_path / 'run'}", *config_flags(**{
-        "data.train": "train.tsv", "data.text": "text", "data.label": "label",
-        "data.vocab_size": 300, "train.steps": 2})]
+    flags = [
+        f"--workdir={tmp_path / 'run'}",
+        *config_flags(
+            **{
+                "data.train": "train.tsv",
+                "data.text": "text",
+                "data.label": "label",
+                "data.vocab_size": 300,
+                "train.steps": 2,
+            }
+        ),
+    ]
     statuses, errors = finish(start_workers(2, "own_folder", *flags, folder=tmp_path), seconds=90)
     assert statuses == [2, 2], errors
     assert "Another worker was lost" in errors[0]

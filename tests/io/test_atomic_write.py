@@ -26,8 +26,11 @@ def test_what_cannot_be_written_whole_leaves_the_old_file(tmp_path):
 
 def test_a_file_that_fails_halfway_is_not_there(tmp_path):
     path = str(tmp_path / "file")
-    with pytest.raises(ZeroDivisionError), atomic_path(path) as unfinished, \
-            open(unfinished, "w") as file:
+    with (
+        pytest.raises(ZeroDivisionError),
+        atomic_path(path) as unfinished,
+        open(unfinished, "w") as file,
+    ):
         file.write("half")
         raise ZeroDivisionError
     assert not list(tmp_path.iterdir())
@@ -39,8 +42,13 @@ def test_a_link_is_replaced_and_its_target_stays(tmp_path, make):
     precious.write_text("content\n")
     workdir = Workdir(tmp_path / "run")
     workdir.create()
-    for name in ("config.json", "config.json.tmp", "labels.json.tmp", "metrics.jsonl.tmp",
-                 "metrics.jsonl"):
+    for name in (
+        "config.json",
+        "config.json.tmp",
+        "labels.json.tmp",
+        "metrics.jsonl.tmp",
+        "metrics.jsonl",
+    ):
         make(precious, workdir / name)
     os.mkdir(workdir / "checkpoints")
     for name in ("step-1.npz.tmp", "index.json.tmp", "step-1.npz"):
@@ -77,17 +85,24 @@ def test_a_folder_that_a_link_leads_to_stays(tmp_path):
     assert not (tmp_path / "folder").exists()
 
 
-@pytest.mark.parametrize("error", [
-    OSError(errno.ENOSPC, "No space left on device"),
-    OSError(errno.EDQUOT, "Disk quota exceeded"),
-    tf.errors.ResourceExhaustedError(None, None, "/x/file; No space left on device"),
-])
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        OSError(errno.EDQUOT, "Disk quota exceeded"),
+        tf.errors.ResourceExhaustedError(None, None, "/x/file; No space left on device"),
+    ],
+)
 def test_a_full_disk_is_named(tmp_path, error):
     mount = str(tmp_path)
     while not os.path.ismount(mount):
         mount = os.path.dirname(mount)
-    wanted = (rf"Cannot write .*/new/file: .* \(only [\d,.]+ MB free on the disk mounted at "
-              rf"{re.escape(mount)}\). Free some space and repeat the command")
-    with pytest.raises(UserError, match=wanted), \
-            reporting_failed_writes(str(tmp_path / "new/file")):
+    wanted = (
+        rf"Cannot write .*/new/file: .* \(only [\d,.]+ MB free on the disk mounted at "
+        rf"{re.escape(mount)}\). Free some space and repeat the command"
+    )
+    with (
+        pytest.raises(UserError, match=wanted),
+        reporting_failed_writes(str(tmp_path / "new/file")),
+    ):
         raise error

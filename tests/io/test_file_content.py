@@ -17,10 +17,13 @@ def test_what_cannot_be_read_is_said_in_one_line(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "file").write_bytes(b"1234")
     assert read_bytes(tmp_path / "file") == b"1234"
-    for name, reason in {"folder": "it is not a regular file", "pipe": "it is not a regular file",
-                         "loop": "Too many levels of symbolic links",
-                         "nothing": "No such file or directory",
-                         "file/below": "Not a directory"}.items():
+    for name, reason in {
+        "folder": "it is not a regular file",
+        "pipe": "it is not a regular file",
+        "loop": "Too many levels of symbolic links",
+        "nothing": "No such file or directory",
+        "file/below": "Not a directory",
+    }.items():
         with pytest.raises(UserError, match=f"^Cannot read .*/{name}: {reason}$"):
             read_bytes(str(tmp_path / name))
     with pytest.raises(UserError, match="at most 3 bytes is needed, this one has 4"):

@@ -8,12 +8,15 @@ from keras_attn.errors import UserError
 from keras_attn.io.json_files import read_json, write_json
 
 
-@pytest.mark.parametrize("content, message", [
-    (b'{"a": 1}  ', "at most 9 bytes"),
-    (b"{", "x.json must be JSON"),
-    (b"\xff", "x.json must be JSON"),
-    (None, "Cannot read .*x.json: No such file"),
-])
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (b'{"a": 1}  ', "at most 9 bytes"),
+        (b"{", "x.json must be JSON"),
+        (b"\xff", "x.json must be JSON"),
+        (None, "Cannot read .*x.json: No such file"),
+    ],
+)
 def test_what_cannot_be_read_is_said(tmp_path, content, message):
     path = tmp_path / "x.json"
     if content is not None:

@@ -85,10 +85,15 @@ def _pipe(path, _):
     os.mkfifo(path)
 
 
-@pytest.mark.parametrize(("make", "reason"), [
-    (_link, "it is a symbolic link"), (_hard_link, "the file has other content"),
-    (_folder, "it is not a regular file"), (_pipe, "it is not a regular file"),
-])
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (_link, "it is a symbolic link"),
+        (_hard_link, "the file has other content"),
+        (_folder, "it is not a regular file"),
+        (_pipe, "it is not a regular file"),
+    ],
+)
 def test_what_is_no_lock_is_refused_and_stays_as_it_is(tmp_path, make, reason):
     precious = tmp_path / "precious"
     precious.write_bytes(b"content \xff\n")

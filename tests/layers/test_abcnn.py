@@ -14,8 +14,10 @@ from tests.support.layer_checks import (
     with_other_padding,
 )
 
-MASKS = {"first_mask": np.array([[1, 1, 1, 0], [1, 1, 0, 0]]),
-         "second_mask": np.array([[1, 1, 1, 1, 0], [1, 1, 1, 1, 1]])}
+MASKS = {
+    "first_mask": np.array([[1, 1, 1, 0], [1, 1, 0, 0]]),
+    "second_mask": np.array([[1, 1, 1, 1, 0], [1, 1, 1, 1, 1]]),
+}
 
 
 def normal(*shape, seed=0):
@@ -30,8 +32,7 @@ def matches(first, second, first_mask=None, second_mask=None):
     """Yin et al., section 4.1, entry by entry."""
     found = np.zeros((len(first), first.shape[1], second.shape[1]))
     for b, i, j in np.ndindex(*found.shape):
-        if (first_mask is None or first_mask[b, i]) and (
-                second_mask is None or second_mask[b, j]):
+        if (first_mask is None or first_mask[b, i]) and (second_mask is None or second_mask[b, j]):
             found[b, i, j] = 1 / (1 + np.sqrt(((first[b, i] - second[b, j]) ** 2).sum()))
     return found
 
@@ -105,8 +106,9 @@ def test_the_map_of_the_second_sequence_is_by_columns():
     np.testing.assert_allclose(found, attention_maps(weights, **inputs, index=1), 1e-5, 1e-5)
 
 
-def pooled(weights, first, second, first_mask=None, second_mask=None, index=0, width=2,
-           normalize=False):
+def pooled(
+    weights, first, second, first_mask=None, second_mask=None, index=0, width=2, normalize=False
+):
     """Yin et al., section 4.2, window by window."""
     a = matches(first, second, first_mask, second_mask).sum(axis=2 - index)
     x, mask = (first, first_mask) if index == 0 else (second, second_mask)
@@ -127,8 +129,9 @@ def test_every_check_of_attention_in_the_pooling(normalize, masks):
 
     inputs = {**pair(), **masks}
     check_layer(make, inputs, lambda *w, **i: pooled(*w, **i, normalize=normalize))
-    np.testing.assert_allclose(run(make(), inputs, index=1),
-                               pooled({}, **inputs, index=1, normalize=normalize), 1e-5, 1e-5)
+    np.testing.assert_allclose(
+        run(make(), inputs, index=1), pooled({}, **inputs, index=1, normalize=normalize), 1e-5, 1e-5
+    )
 
 
 def test_a_window_of_one_weighs_each_step():
@@ -136,8 +139,9 @@ def test_a_window_of_one_weighs_each_step():
     np.testing.assert_allclose(run(ABCNN2Pooling(1), x), [[[1, 1]]], 1e-5)
 
 
-@pytest.mark.parametrize("make, lost", [
-    (lambda: ABCNN1Attention(9, seed=1), 0), (lambda: ABCNN2Pooling(2), 1)])
+@pytest.mark.parametrize(
+    "make, lost", [(lambda: ABCNN1Attention(9, seed=1), 0), (lambda: ABCNN2Pooling(2), 1)]
+)
 def test_padding_never_reaches_the_output(make, lost):
     layer, inputs = make(), {**pair(), **MASKS}
     for index in (0, 1):
@@ -145,13 +149,14 @@ def test_padding_never_reaches_the_output(make, lost):
         for name, side in (("first_mask", "first"), ("second_mask", "second")):
             for other in with_other_padding(inputs, name, [side]):
                 found = run(layer, other, index=index)
-                real = found[:, :expected.shape[1]]
+                real = found[:, : expected.shape[1]]
                 np.testing.assert_allclose(real, expected, 1e-5, 1e-5)
-                assert not found[:, expected.shape[1]:].any()
+                assert not found[:, expected.shape[1] :].any()
 
 
-@pytest.mark.parametrize("make", [lambda: ABCNN1Attention(5, seed=1),
-                                  lambda: ABCNN2Pooling(2, normalize=True)])
+@pytest.mark.parametrize(
+    "make", [lambda: ABCNN1Attention(5, seed=1), lambda: ABCNN2Pooling(2, normalize=True)]
+)
 def test_an_empty_sequence_gives_zero_and_finite_gradients(make):
     inputs = {**pair(), "first_mask": np.array([[0, 0, 0, 0], [1, 1, 1, 1]])}
     layer = make()
@@ -163,22 +168,31 @@ def test_an_empty_sequence_gives_zero_and_finite_gradients(make):
 def test_embeddings_give_their_masks():
     ids = [keras.Input((None,), dtype="int32") for _ in range(2)]
     embedding = keras.layers.Embedding(9, 3, mask_zero=True)
-    model = keras.Model(ids, ABCNN1Attention(4)(
-        *(embedding(x) for x in ids), return_attention_scores=True))
+    model = keras.Model(
+        ids, ABCNN1Attention(4)(*(embedding(x) for x in ids), return_attention_scores=True)
+    )
     arrays = [np.array([[1, 2, 0, 0]]), np.array([[3, 0, 0]])]
     scores = ops.convert_to_numpy(model(arrays)[2])
     assert scores.shape == (1, 4, 3) and (scores > 0).sum() == 2
 
 
-@pytest.mark.parametrize("make, message", [
-    (lambda: ABCNN1Attention(0), "max_length=0"),
-    (lambda: ABCNN1Attention(3)(normal(1, 4, 2), normal(1, 2, 2)), "Received: 4 steps"),
-    (lambda: ABCNN1Attention(3)(normal(1, 2, 2), normal(1, 2, 3)),
-     r"second must be of shape \(1, S, 2\)"),
-    (lambda: ABCNN2Pooling(0), "width=0"),
-    (lambda: ABCNN2Pooling(1)(normal(1, 2, 2), normal(1, 2, 3)),
-     r"second must be of shape \(1, S, 2\)"),
-    (lambda: match_matrix(normal(1, 2, 2), normal(1, 2, 2), np.ones((1, 2))), "first_mask")])
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: ABCNN1Attention(0), "max_length=0"),
+        (lambda: ABCNN1Attention(3)(normal(1, 4, 2), normal(1, 2, 2)), "Received: 4 steps"),
+        (
+            lambda: ABCNN1Attention(3)(normal(1, 2, 2), normal(1, 2, 3)),
+            r"second must be of shape \(1, S, 2\)",
+        ),
+        (lambda: ABCNN2Pooling(0), "width=0"),
+        (
+            lambda: ABCNN2Pooling(1)(normal(1, 2, 2), normal(1, 2, 3)),
+            r"second must be of shape \(1, S, 2\)",
+        ),
+        (lambda: match_matrix(normal(1, 2, 2), normal(1, 2, 2), np.ones((1, 2))), "first_mask"),
+    ],
+)
 def test_wrong_arguments_are_named(make, message):
     with pytest.raises(ValueError, match=message):
         make()

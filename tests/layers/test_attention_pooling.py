@@ -24,8 +24,9 @@ MASK = np.array([[1, 1, 0, 1], [1, 0, 0, 0]])
 
 
 def make(score="context", **kwargs):
-    return AttentionPooling(**{"units": None if score == "linear" else 2, "score": score,
-                               "seed": 1, **kwargs})
+    return AttentionPooling(
+        **{"units": None if score == "linear" else 2, "score": score, "seed": 1, **kwargs}
+    )
 
 
 def inputs_of(score="context"):
@@ -113,8 +114,9 @@ def test_steps_count_that_both_mask_and_lengths_name():
     layer, x, lengths = make(), normal(2, 4, 5), np.array([2, 9])
     randomize(layer, {"inputs": x})
     both = MASK * (np.arange(4) < lengths[:, None])
-    found = run(layer, {"inputs": x, "mask": MASK, "lengths": lengths},
-                {"return_attention_scores": True}, 1)
+    found = run(
+        layer, {"inputs": x, "mask": MASK, "lengths": lengths}, {"return_attention_scores": True}, 1
+    )
     np.testing.assert_allclose(found, pooling_weights(weights_of(layer), x, both), 1e-5, 1e-6)
     np.testing.assert_allclose(found.sum(-1), 1.0, 1e-5)
 
@@ -176,11 +178,15 @@ def test_masks_of_keras_work_without_an_argument(score):
     recurrent = keras.layers.Bidirectional(keras.layers.LSTM(3, return_sequences=True))
     layer = make(score)
     tokens = keras.Input((None,), dtype="int32", name="tokens")
-    symbols = {n: keras.Input(x.shape[1:], dtype=x.dtype.name, name=n)
-               for n, x in {**query, **lengths}.items()}
+    symbols = {
+        n: keras.Input(x.shape[1:], dtype=x.dtype.name, name=n)
+        for n, x in {**query, **lengths}.items()
+    }
     x = recurrent(embedding(tokens))
-    for names, mask in (([*query], ids > 0),
-                        ([*query, "lengths"], np.array([[1, 0, 0, 0], [1, 0, 0, 0]]))):
+    for names, mask in (
+        ([*query], ids > 0),
+        ([*query, "lengths"], np.array([[1, 0, 0, 0], [1, 0, 0, 0]])),
+    ):
         output = layer(x, **{n: symbols[n] for n in names})
         assert getattr(output, "_keras_mask", None) is None
         model = keras.Model({"tokens": tokens, **{n: symbols[n] for n in names}}, output)
@@ -197,7 +203,8 @@ def test_a_mask_that_is_given_takes_the_place_of_that_of_keras():
     plain = inputs_of()["inputs"]
     found = layer(x, mask=ops.convert_to_tensor(MASK))
     np.testing.assert_allclose(
-        ops.convert_to_numpy(found), run(layer, {"inputs": plain, "mask": MASK}), 1e-6)
+        ops.convert_to_numpy(found), run(layer, {"inputs": plain, "mask": MASK}), 1e-6
+    )
 
 
 @pytest.mark.parametrize("score", ["context", "linear", "query"])
@@ -223,12 +230,15 @@ def test_dropout_repeats_by_seed_and_is_absent_at_inference_and_from_scores():
     np.testing.assert_allclose(quiet, run(make(), {"inputs": x}), 1e-6, 1e-6)
 
 
-@pytest.mark.parametrize("arguments,message", [
-    ({"units": 0}, "units=0"),
-    ({"score": "mean"}, "score='mean'"),
-    ({"score": "linear", "units": 3}, "units=3"),
-    ({"dropout": 1.0}, "dropout=1.0"),
-])
+@pytest.mark.parametrize(
+    "arguments,message",
+    [
+        ({"units": 0}, "units=0"),
+        ({"score": "mean"}, "score='mean'"),
+        ({"score": "linear", "units": 3}, "units=3"),
+        ({"dropout": 1.0}, "dropout=1.0"),
+    ],
+)
 def test_arguments_out_of_range_are_errors_that_name_them(arguments, message):
     with pytest.raises(ValueError, match=message):
         AttentionPooling(**arguments)

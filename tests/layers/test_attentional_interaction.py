@@ -53,7 +53,8 @@ def test_every_check_of_the_weighted_pairs(mask, tmp_path):
     np.testing.assert_allclose(run(layer, inputs), expected, 1e-5, 1e-5)
     scores = run(layer, inputs, {"return_attention_scores": True}, index=1)
     np.testing.assert_allclose(
-        scores, reference(weights_of(layer), **inputs, scores=True), 1e-5, 1e-6)
+        scores, reference(weights_of(layer), **inputs, scores=True), 1e-5, 1e-6
+    )
     np.testing.assert_allclose(scores.sum(axis=1), 1, 1e-5)  # over pairs, not each by itself
     check_gradients(layer, inputs, reference)
     check_config(layer, make)
@@ -63,8 +64,9 @@ def test_every_check_of_the_weighted_pairs(mask, tmp_path):
 
 def test_a_model_takes_any_batch_and_reloads(tmp_path):
     ids = keras.Input((4,), dtype="int32")
-    outputs = make()(keras.layers.Embedding(9, 5, mask_zero=True)(ids),
-                     return_attention_scores=True)
+    outputs = make()(
+        keras.layers.Embedding(9, 5, mask_zero=True)(ids), return_attention_scores=True
+    )
     assert [x.shape for x in outputs] == [(None, 5), (None, 6)]
     model = keras.Model(ids, outputs)
     array = np.array([[1, 2, 3, 0], [4, 5, 0, 0], [6, 0, 0, 0]])
@@ -103,15 +105,20 @@ def test_dropout_and_the_penalty_are_those_of_training():
     still = run(layer, {"inputs": x})
     assert not np.allclose(run(layer, {"inputs": x}, {"training": True}), still)
     np.testing.assert_allclose(
-        float(layer.losses[0]), 0.1 * (weights_of(layer)["kernel"] ** 2).sum(), 1e-5)
+        float(layer.losses[0]), 0.1 * (weights_of(layer)["kernel"] ** 2).sum(), 1e-5
+    )
 
 
-@pytest.mark.parametrize("make, message", [
-    (lambda: AttentionalInteraction(0), "attention_units=0"),
-    (lambda: AttentionalInteraction(dropout=1.0), "dropout=1.0"),
-    (lambda: AttentionalInteraction()(features(1, 1, 2)), "input_shape"),
-    (lambda: AttentionalInteraction()(keras.Input((None, 2))), "input_shape"),
-    (lambda: AttentionalInteraction()(features(1, 2, 2), mask=np.ones((1, 2))), "float")])
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: AttentionalInteraction(0), "attention_units=0"),
+        (lambda: AttentionalInteraction(dropout=1.0), "dropout=1.0"),
+        (lambda: AttentionalInteraction()(features(1, 1, 2)), "input_shape"),
+        (lambda: AttentionalInteraction()(keras.Input((None, 2))), "input_shape"),
+        (lambda: AttentionalInteraction()(features(1, 2, 2), mask=np.ones((1, 2))), "float"),
+    ],
+)
 def test_wrong_arguments_are_named(make, message):
     with pytest.raises(ValueError, match=message):
         make()

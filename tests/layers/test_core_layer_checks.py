@@ -33,7 +33,8 @@ def vectors(dtype=None):
 
 def sequences(context):
     return lambda dtype=None: layers.SequenceToSequence(
-        gru(3, dtype), gru(3, dtype), context, dtype=dtype)
+        gru(3, dtype), gru(3, dtype), context, dtype=dtype
+    )
 
 
 def decoder(make_cell):
@@ -42,7 +43,8 @@ def decoder(make_cell):
 
 def attention_cell(order):
     return lambda dtype: layers.AttentionCell(
-        gru(4, dtype), layers.LuongAttention(4, dtype=dtype), order, dtype=dtype)
+        gru(4, dtype), layers.LuongAttention(4, dtype=dtype), order, dtype=dtype
+    )
 
 
 # The class or a function that makes the layer, its arguments, and the shapes of its inputs.
@@ -51,57 +53,103 @@ CASES = {
     "ABCNN2Pooling": (layers.ABCNN2Pooling, {"width": 2}, TEXTS),
     "AdditiveScore": (layers.AdditiveScore, {"use_bias": True, "normalize": True}, SCORED),
     "AlibiBias": (layers.AlibiBias, {"num_heads": 2}, X),
-    **{f"Attention {score}": (layers.Attention, {"score": score}, PAIR)
-       for score in ("scaled_dot", "bilinear", "cosine", "concat", "additive")},
-    **{f"AttentionCell {order}": (decoder(attention_cell(order)), {}, DECODED)
-       for order in ("attend_last", "attend_first")},
+    **{
+        f"Attention {score}": (layers.Attention, {"score": score}, PAIR)
+        for score in ("scaled_dot", "bilinear", "cosine", "concat", "additive")
+    },
+    **{
+        f"AttentionCell {order}": (decoder(attention_cell(order)), {}, DECODED)
+        for order in ("attend_last", "attend_first")
+    },
     "AttentionPooling": (layers.AttentionPooling, {}, X),
     "AttentionalInteraction": (layers.AttentionalInteraction, {}, X),
     "AttentiveConvPooling": (
-        layers.AttentiveConvPooling, {"filters": 3, "kernel_size": 2, "lstm_units": 3}, X),
+        layers.AttentiveConvPooling,
+        {"filters": 3, "kernel_size": 2, "lstm_units": 3},
+        X,
+    ),
     "BahdanauDecoderCell": (
-        decoder(lambda dtype: layers.BahdanauDecoderCell(4, dtype=dtype)), {}, DECODED),
+        decoder(lambda dtype: layers.BahdanauDecoderCell(4, dtype=dtype)),
+        {},
+        DECODED,
+    ),
     "BilinearScore": (layers.BilinearScore, {}, SCORED),
     "ConcatScore": (layers.ConcatScore, {}, SCORED),
-    "CopyDistribution": (layers.CopyDistribution, {"num_oov": 1}, {
-        "vocabulary_probabilities_shape": (2, 3, 6), "attention_shape": (2, 3, 5),
-        "source_ids_shape": (2, 5), "generation_probability_shape": (2, 3, 1)}),
+    "CopyDistribution": (
+        layers.CopyDistribution,
+        {"num_oov": 1},
+        {
+            "vocabulary_probabilities_shape": (2, 3, 6),
+            "attention_shape": (2, 3, 5),
+            "source_ids_shape": (2, 5),
+            "generation_probability_shape": (2, 3, 1),
+        },
+    ),
     "CosineScore": (layers.CosineScore, {"learn_beta": True}, SCORED),
     "DotScore": (layers.DotScore, {}, SCORED),
     "ExpandedWindowAttention": (
-        layers.ExpandedWindowAttention, {**TWO_HEADS, "window": 1, "global_tokens": 1}, X),
-    **{f"HardAttention {estimator}": (layers.HardAttention, {"estimator": estimator}, PAIR)
-       for estimator in ("straight_through", "gumbel", "reinforce")},
-    "HierarchicalAttention": (layers.HierarchicalAttention, {
-        "word_units": 3, "sentence_units": 3, "attention_units": 3}, (2, 3, 2, 4)),
+        layers.ExpandedWindowAttention,
+        {**TWO_HEADS, "window": 1, "global_tokens": 1},
+        X,
+    ),
+    **{
+        f"HardAttention {estimator}": (layers.HardAttention, {"estimator": estimator}, PAIR)
+        for estimator in ("straight_through", "gumbel", "reinforce")
+    },
+    "HierarchicalAttention": (
+        layers.HierarchicalAttention,
+        {"word_units": 3, "sentence_units": 3, "attention_units": 3},
+        (2, 3, 2, 4),
+    ),
     "IntraAttentionLSTMCell": (intra_attention, {}, X),
     "LearnedPositionEmbedding": (layers.LearnedPositionEmbedding, {"max_length": 5}, X),
-    **{f"LocalAttention {alignment}": (layers.LocalAttention, {
-        "window": 1, "alignment": alignment}, PAIR) for alignment in ("monotonic", "predictive")},
+    **{
+        f"LocalAttention {alignment}": (
+            layers.LocalAttention,
+            {"window": 1, "alignment": alignment},
+            PAIR,
+        )
+        for alignment in ("monotonic", "predictive")
+    },
     "LocationScore": (layers.LocationScore, {"max_length": 5}, SCORED),
     "LuongAttention": (layers.LuongAttention, {"units": 3}, PAIR),
-    **{f"MixedAttention {mix}": (layers.MixedAttention, {**TWO_HEADS, "window": 1, "mix": mix}, X)
-       for mix in ("gate", "heads", "cascade")},
+    **{
+        f"MixedAttention {mix}": (layers.MixedAttention, {**TWO_HEADS, "window": 1, "mix": mix}, X)
+        for mix in ("gate", "heads", "cascade")
+    },
     "MultiHeadAttention": (layers.MultiHeadAttention, TWO_HEADS, PAIR),
     "PointerAttention": (layers.PointerAttention, {}, PAIR),
     "PositionwiseFeedForward": (layers.PositionwiseFeedForward, {"intermediate_dim": 8}, X),
     "RecurrentDecoder": (
-        decoder(lambda dtype: layers.AttentionCell(gru(4, dtype), None, dtype=dtype)), {},
-        DECODED),
-    **{f"RelativeAttention {style}": (layers.RelativeAttention, {**TWO_HEADS, "style": style}, X)
-       for style in ("xl", "shaw")},
+        decoder(lambda dtype: layers.AttentionCell(gru(4, dtype), None, dtype=dtype)),
+        {},
+        DECODED,
+    ),
+    **{
+        f"RelativeAttention {style}": (layers.RelativeAttention, {**TWO_HEADS, "style": style}, X)
+        for style in ("xl", "shaw")
+    },
     "RelativePositionBias": (layers.RelativePositionBias, {"num_heads": 2}, X),
     "RotaryEmbedding": (layers.RotaryEmbedding, {}, X),
-    **{f"SequenceToSequence {context}": (sequences(context), {}, SENTENCES)
-       for context in ("states", "both")},
-    **{f"SequenceToVector {reduce}": (layers.SequenceToVector, {"reduce": reduce}, X)
-       for reduce in ("last", "mean", "max", "attention")},
+    **{
+        f"SequenceToSequence {context}": (sequences(context), {}, SENTENCES)
+        for context in ("states", "both")
+    },
+    **{
+        f"SequenceToVector {reduce}": (layers.SequenceToVector, {"reduce": reduce}, X)
+        for reduce in ("last", "mean", "max", "attention")
+    },
     "SinusoidalPositionEncoding": (layers.SinusoidalPositionEncoding, {}, X),
-    "TransformerDecoderLayer": (layers.TransformerDecoderLayer, {
-        "num_heads": 2, "intermediate_dim": 8, "dropout": 0.1},
-        {"inputs_shape": X, "encoded_shape": (2, 5, 4)}),
-    "TransformerEncoderLayer": (layers.TransformerEncoderLayer, {
-        "num_heads": 2, "intermediate_dim": 8, "dropout": 0.1}, X),
+    "TransformerDecoderLayer": (
+        layers.TransformerDecoderLayer,
+        {"num_heads": 2, "intermediate_dim": 8, "dropout": 0.1},
+        {"inputs_shape": X, "encoded_shape": (2, 5, 4)},
+    ),
+    "TransformerEncoderLayer": (
+        layers.TransformerEncoderLayer,
+        {"num_heads": 2, "intermediate_dim": 8, "dropout": 0.1},
+        X,
+    ),
     "TwoStreamAttention": (layers.TwoStreamAttention, TWO_HEADS, X),
     "VectorToSequence": (vectors, {}, (2, 4)),
     "WindowAttention": (layers.WindowAttention, {**TWO_HEADS, "window": 1}, X),
@@ -118,12 +166,19 @@ def test_no_layer_is_left_out():
 def test_core_keras_accepts_the_layer(name):
     make, arguments, shapes = CASES[name]
     several = isinstance(shapes, dict)
-    dtypes = {key: "int32" if key.removesuffix("_shape") in INTEGERS else "float32"
-              for key in shapes} if several else None
+    dtypes = (
+        {key: "int32" if key.removesuffix("_shape") in INTEGERS else "float32" for key in shapes}
+        if several
+        else None
+    )
     TestCase().run_layer_test(
-        make, arguments, shapes, dtypes,
+        make,
+        arguments,
+        shapes,
+        dtypes,
         # Its training step calls a layer with one argument, so that it cannot have two inputs.
-        run_training_check=not several)
+        run_training_check=not several,
+    )
 
 
 @pytest.fixture
@@ -140,14 +195,21 @@ def test_symbolic_outputs_in_mixed_precision_are_those_of_a_call(name, mixed_flo
     make, inputs_of = CALLS[name]
     layer, inputs = make(), inputs_of(np.array([[1, 1, 0], [1, 1, 1]]))
     parameters = inspect.signature(layer.call).parameters
-    arguments = {"return_attention_scores": True} if (
-        "return_attention_scores" in parameters) else {}
-    wanted = [(tuple(x.shape), keras.backend.standardize_dtype(x.dtype))
-              for x in keras.tree.flatten(_call(layer, inputs, arguments))]
-    symbols = {key: keras.Input(x.shape[1:], x.shape[0], dtype=x.dtype.name, name=key)
-               for key, x in inputs.items()}
-    general = {key: keras.Input(_unknown_length(name, x), dtype=x.dtype.name, name=key)
-               for key, x in inputs.items()}
+    arguments = (
+        {"return_attention_scores": True} if ("return_attention_scores" in parameters) else {}
+    )
+    wanted = [
+        (tuple(x.shape), keras.backend.standardize_dtype(x.dtype))
+        for x in keras.tree.flatten(_call(layer, inputs, arguments))
+    ]
+    symbols = {
+        key: keras.Input(x.shape[1:], x.shape[0], dtype=x.dtype.name, name=key)
+        for key, x in inputs.items()
+    }
+    general = {
+        key: keras.Input(_unknown_length(name, x), dtype=x.dtype.name, name=key)
+        for key, x in inputs.items()
+    }
     model = keras.Model(general, _call(layer, general, arguments))
     for found in (model(symbols), _call(layer, symbols, arguments)):
         assert [(tuple(x.shape), x.dtype) for x in keras.tree.flatten(found)] == wanted

@@ -15,36 +15,6 @@ from tests.support.numpy_attention import normal
 EMPTY_THEN_REAL = np.array([[0, 0, 0], [1, 1, 0]])
 
 
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
 HALF = ["mixed_float16", "mixed_bfloat16"] if keras.backend.backend() == "tensorflow" else []
 
 
@@ -121,7 +91,9 @@ def test_weights_in_half_precision_begin_as_those_of_float32_rounded(dtype):
         assert half.dtype == dtype
         np.testing.assert_array_equal(
             ops.convert_to_numpy(ops.cast(half, "float32")),
-            ops.convert_to_numpy(ops.cast(ops.cast(full, dtype), "float32")), half.path)
+            ops.convert_to_numpy(ops.cast(ops.cast(full, dtype), "float32")),
+            half.path,
+        )
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in RECURRENT | FEATURES])
@@ -133,8 +105,16 @@ def test_no_step_at_all_gives_nothing_or_zero(name):
     assert name not in ZERO or not found[0].any()
 
 
-@pytest.mark.parametrize("name", ["AttentionCell", "BahdanauDecoderCell", "RecurrentDecoder",
-                                  "SequenceToSequence states", "SequenceToSequence both"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "AttentionCell",
+        "BahdanauDecoderCell",
+        "RecurrentDecoder",
+        "SequenceToSequence states",
+        "SequenceToSequence both",
+    ],
+)
 @pytest.mark.parametrize("training", [False, True])
 def test_a_target_of_no_step_gives_no_output(name, training):
     make, inputs_of = CASES[name]
@@ -150,15 +130,17 @@ def test_a_target_of_no_step_gives_no_output(name, training):
 def test_documents_without_sentences_or_words_give_zero(shape):
     layer = layers.HierarchicalAttention(2, 2, 3, seed=1)
     for mask in ({}, {"mask": np.ones(shape[:3], bool)}):
-        found = outputs_of(layer, {"inputs": np.zeros(shape, "float32"), **mask},
-                           return_attention_scores=True)
+        found = outputs_of(
+            layer, {"inputs": np.zeros(shape, "float32"), **mask}, return_attention_scores=True
+        )
         assert [x.shape for x in found] == [(2, 4), shape[:3], shape[:2]]
 
 
 def test_an_encoder_that_reads_nothing_leaves_its_first_state():
     layer = layers.SequenceToSequence(GRU(3), GRU(3), seed=1)
     source, target = normal(2, 3, 4), normal(2, 2, 4, seed=1)
-    masked, = outputs_of(layer, {"source": source, "target": target,
-                                 "source_mask": np.zeros((2, 3), bool)})
-    none, = outputs_of(layer, {"source": source[:, :0], "target": target})
+    (masked,) = outputs_of(
+        layer, {"source": source, "target": target, "source_mask": np.zeros((2, 3), bool)}
+    )
+    (none,) = outputs_of(layer, {"source": source[:, :0], "target": target})
     np.testing.assert_allclose(none, masked, 1e-6, 1e-6)

@@ -10,8 +10,9 @@ import pytest
 
 from tests.support.layer_calls import CASES, FEATURES, RECURRENT
 
-pytestmark = pytest.mark.skipif(keras.backend.backend() != "tensorflow",
-                                reason="others know the lengths of all that they run")
+pytestmark = pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow", reason="others know the lengths of all that they run"
+)
 tf = pytest.importorskip("tensorflow")
 QUERIES = {"query", "target_ids", "target", "second", "query_positions"}
 
@@ -33,8 +34,9 @@ def empty_inputs(name, inputs_of):
 def unknown(name, key, x):
     """Specification without batch and lengths; the last axis of floats but weights is a depth."""
     lengths = 1 if name in FEATURES else x.ndim - (x.dtype.kind == "f" and key != "attention")
-    return tf.TensorSpec([None if axis < lengths else size for axis, size in enumerate(x.shape)],
-                         x.dtype)
+    return tf.TensorSpec(
+        [None if axis < lengths else size for axis, size in enumerate(x.shape)], x.dtype
+    )
 
 
 def learning(layer, inputs):
@@ -43,8 +45,11 @@ def learning(layer, inputs):
     with tf.GradientTape() as tape:
         outputs = layer(inputs[first], **{key: inputs[key] for key in rest})
         total = sum(tf.reduce_sum(tf.cast(x, "float32")) for x in keras.tree.flatten(outputs))
-    gradients = tape.gradient(total, [v.value for v in layer.trainable_variables],
-                              unconnected_gradients=tf.UnconnectedGradients.ZERO)
+    gradients = tape.gradient(
+        total,
+        [v.value for v in layer.trainable_variables],
+        unconnected_gradients=tf.UnconnectedGradients.ZERO,
+    )
     return outputs, [tf.convert_to_tensor(x) for x in gradients]
 
 
@@ -55,12 +60,16 @@ def test_graphs_of_nothing_give_what_eager_calls_give(name, jit):
     layer, full = make(), inputs_of(np.ones((2, 3), int))
     learning(layer, full)  # builds it
     general = tf.function(
-        lambda inputs: learning(layer, inputs), jit_compile=jit, autograph=False,
-        input_signature=[{key: unknown(name, key, x) for key, x in full.items()}])
+        lambda inputs: learning(layer, inputs),
+        jit_compile=jit,
+        autograph=False,
+        input_signature=[{key: unknown(name, key, x) for key, x in full.items()}],
+    )
     for inputs in (full, *empty_inputs(name, inputs_of)):
         wanted = keras.tree.flatten(learning(layer, inputs))
-        known = tf.function(lambda inputs: learning(layer, inputs), jit_compile=jit,
-                            autograph=False)
+        known = tf.function(
+            lambda inputs: learning(layer, inputs), jit_compile=jit, autograph=False
+        )
         inputs = {key: tf.convert_to_tensor(x) for key, x in inputs.items()}
         for function in (general, known):
             found = keras.tree.flatten(function(inputs))

@@ -38,8 +38,11 @@ def golden(*folders):
     """The arrays of these folders by the rest of their names."""
     found = {}
     for folder in folders:
-        found |= {name.removeprefix(f"{folder}/"): GOLDEN[name] for name in GOLDEN.files
-                  if name.startswith(f"{folder}/")}
+        found |= {
+            name.removeprefix(f"{folder}/"): GOLDEN[name]
+            for name in GOLDEN.files
+            if name.startswith(f"{folder}/")
+        }
     return found
 
 
@@ -103,9 +106,11 @@ def test_t5_has_the_same_buckets(name, buckets, largest, way):
     layer = RelativePositionBias(1, buckets, largest, bidirectional=name == "encoder")
     query, key = np.zeros((1, 1, 2), "float32"), np.zeros((1, 601, 2), "float32")
     found = way(lambda offset: layer.buckets(query, key, offset))(
-        ops.convert_to_tensor(300, "int32"))
+        ops.convert_to_tensor(300, "int32")
+    )
     np.testing.assert_array_equal(
-        ops.convert_to_numpy(found)[0], golden("t5")[f"{name}/buckets_{buckets}_{largest}"])
+        ops.convert_to_numpy(found)[0], golden("t5")[f"{name}/buckets_{buckets}_{largest}"]
+    )
 
 
 @pytest.mark.parametrize("name", ["encoder", "decoder"])
@@ -113,12 +118,20 @@ def test_t5_has_the_same_attention(name):
     arrays = golden("t5", f"t5/{name}")
     position = RelativePositionBias(2, 8, 16, bidirectional=name == "encoder")
     layer = MultiHeadAttention(2, 3, position=position, use_bias=False)
-    inputs, arguments = {"query": arrays["x"], "value": arrays["x"]}, {
-        "use_causal_mask": name == "decoder"}
+    inputs, arguments = (
+        {"query": arrays["x"], "value": arrays["x"]},
+        {"use_causal_mask": name == "decoder"},
+    )
     run(layer, inputs, arguments)
     arrays["q.weight"] = arrays["q.weight"] * 3**0.5  # T5 does not divide
-    assign(layer, fused(arrays, "qkv") | {"output_kernel": arrays["o.weight"].T,
-                                          "table": arrays["relative_attention_bias.weight"]})
+    assign(
+        layer,
+        fused(arrays, "qkv")
+        | {
+            "output_kernel": arrays["o.weight"].T,
+            "table": arrays["relative_attention_bias.weight"],
+        },
+    )
     close(run(layer, inputs, arguments), arrays["output"])
 
 
@@ -137,8 +150,9 @@ def test_llama_turns_halves():
     layer = MultiHeadAttention(2, 4, position=position, use_bias=False)
     inputs, arguments = {"query": arrays["x"], "value": arrays["x"]}, {"use_causal_mask": True}
     run(layer, inputs, arguments)
-    assign(layer, fused(arrays, "qkv", suffix="_proj") | {
-        "output_kernel": arrays["o_proj.weight"].T})
+    assign(
+        layer, fused(arrays, "qkv", suffix="_proj") | {"output_kernel": arrays["o_proj.weight"].T}
+    )
     close(run(layer, inputs, arguments), arrays["output"])
     close(ops.convert_to_numpy(position(arrays["heads"], arrays["positions"])), arrays["turned"])
 
@@ -153,10 +167,16 @@ def test_xlnet_has_the_same_relative_attention(name):
     inputs, arguments = {"query": arrays["x"], "value_mask": mask}, {"memory": memory}
     run(layer, inputs, arguments)
     flat = {part: arrays[part].reshape(8, 8) for part in "qkvor"}
-    assign(layer, {
-        "query_key_value_kernel": np.concatenate([flat[part] for part in "qkv"], axis=1),
-        "output_kernel": flat["o"].T, "position_kernel": flat["r"],
-        "content_bias": arrays["r_w_bias"], "position_bias": arrays["r_r_bias"]})
+    assign(
+        layer,
+        {
+            "query_key_value_kernel": np.concatenate([flat[part] for part in "qkv"], axis=1),
+            "output_kernel": flat["o"].T,
+            "position_kernel": flat["r"],
+            "content_bias": arrays["r_w_bias"],
+            "position_bias": arrays["r_r_bias"],
+        },
+    )
     close(run(layer, inputs, arguments), arrays[name])
 
 
@@ -166,10 +186,16 @@ def test_transformer_xl_has_the_same_relative_attention():
     inputs = {"query": arrays["x"]}
     arguments = {"memory": arrays["memory"], "use_causal_mask": True}
     run(layer, inputs, arguments)
-    assign(layer, {
-        "query_key_value_kernel": arrays["qkv_net.weight"].T,
-        "output_kernel": arrays["o_net.weight"].T, "position_kernel": arrays["r_net.weight"].T,
-        "content_bias": arrays["r_w_bias"], "position_bias": arrays["r_r_bias"]})
+    assign(
+        layer,
+        {
+            "query_key_value_kernel": arrays["qkv_net.weight"].T,
+            "output_kernel": arrays["o_net.weight"].T,
+            "position_kernel": arrays["r_net.weight"].T,
+            "content_bias": arrays["r_w_bias"],
+            "position_bias": arrays["r_r_bias"],
+        },
+    )
     close(run(layer, inputs, arguments), arrays["output"])
 
 
@@ -183,11 +209,17 @@ def test_bloom_has_the_same_slopes(heads):
     close(found[:, seen], (expected[:, None] - expected[..., None])[:, seen], 1e-6)
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [
-    ("float32", 1e-5), ("float16", 2e-3), ("bfloat16", 2e-2)])
-@pytest.mark.parametrize(("name", "options"), [
-    ("masked", {"mask": GOLDEN["torch/mask"]}), ("causal", {"causal": "start"}),
-    ("scaled", {"scale": 0.3})])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [("float32", 1e-5), ("float16", 2e-3), ("bfloat16", 2e-2)]
+)
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("masked", {"mask": GOLDEN["torch/mask"]}),
+        ("causal", {"causal": "start"}),
+        ("scaled", {"scale": 0.3}),
+    ],
+)
 def test_torch_has_the_same_scaled_dot_products(name, options, dtype, tolerance):
     arrays = golden("torch")
     heads = [ops.cast(arrays[part], dtype) for part in QUERY_KEY_VALUE]
@@ -201,13 +233,23 @@ def test_torch_has_the_same_cosines():
     close(ops.convert_to_numpy(found), arrays["cosine"])
 
 
-@pytest.mark.parametrize(("name", "score", "weights"), [
-    ("dot", "dot", {}),
-    ("general", "general", {"kernel": "linear_in.weight"}),
-    ("mlp", AdditiveScore(6, use_bias=True), {
-        "query_kernel": "linear_query.weight", "bias": "linear_query.bias",
-        "key_kernel": "linear_context.weight", "vector": "v.weight"}),
-])
+@pytest.mark.parametrize(
+    ("name", "score", "weights"),
+    [
+        ("dot", "dot", {}),
+        ("general", "general", {"kernel": "linear_in.weight"}),
+        (
+            "mlp",
+            AdditiveScore(6, use_bias=True),
+            {
+                "query_kernel": "linear_query.weight",
+                "bias": "linear_query.bias",
+                "key_kernel": "linear_context.weight",
+                "vector": "v.weight",
+            },
+        ),
+    ],
+)
 def test_opennmt_has_the_same_global_attention(name, score, weights):
     arrays = golden("opennmt", f"opennmt/{name}")
     layer = LuongAttention(6, score, activation="linear" if name == "mlp" else "tanh")
@@ -226,33 +268,58 @@ def test_opennmt_copies_the_same_words():
     arrays = golden("opennmt", "opennmt/copy")
     logits = arrays["query"] @ arrays["linear.weight"].T + arrays["linear.bias"]
     vocabulary = softmax(logits, np.arange(4) != 1)  # not the padding
-    copy = 1 / (1 + np.exp(-arrays["query"] @ arrays["linear_copy.weight"].T
-                           - arrays["linear_copy.bias"]))
+    copy = 1 / (
+        1 + np.exp(-arrays["query"] @ arrays["linear_copy.weight"].T - arrays["linear_copy.bias"])
+    )
     layer = CopyDistribution(num_oov=5)
-    found = ops.convert_to_numpy(layer(
-        vocabulary, GOLDEN["opennmt/dot/scores"], arrays["source_ids"], 1 - copy))
+    found = ops.convert_to_numpy(
+        layer(vocabulary, GOLDEN["opennmt/dot/scores"], arrays["source_ids"], 1 - copy)
+    )
     close(found, arrays["output"])
     assert found[..., 7:].max() > 0.01  # some of it is of words outside the vocabulary
 
 
-@pytest.mark.parametrize(("name", "score", "weights"), [
-    ("bahdanau", "additive", {"query_kernel": "query_layer", "key_kernel": "memory_layer",
-                              "vector": "attention_v"}),
-    ("normed", AdditiveScore(6, use_bias=True, normalize=True), {
-        "query_kernel": "query_layer", "key_kernel": "memory_layer", "vector": "attention_v",
-        "length": "attention_g", "bias": "attention_b"}),
-    ("luong", "general", {"kernel": "memory_layer"}),
-])
+@pytest.mark.parametrize(
+    ("name", "score", "weights"),
+    [
+        (
+            "bahdanau",
+            "additive",
+            {"query_kernel": "query_layer", "key_kernel": "memory_layer", "vector": "attention_v"},
+        ),
+        (
+            "normed",
+            AdditiveScore(6, use_bias=True, normalize=True),
+            {
+                "query_kernel": "query_layer",
+                "key_kernel": "memory_layer",
+                "vector": "attention_v",
+                "length": "attention_g",
+                "bias": "attention_b",
+            },
+        ),
+        ("luong", "general", {"kernel": "memory_layer"}),
+    ],
+)
 def test_tensorflow_addons_has_the_same_weights(name, score, weights):
     arrays = golden("addons", f"addons/{name}")
     layer = Attention(score, units=6 if score == "additive" else None)
-    inputs = {"query": arrays["query"][:, None], "value": arrays["value"],
-              "value_mask": arrays["mask"]}
+    inputs = {
+        "query": arrays["query"][:, None],
+        "value": arrays["value"],
+        "value_mask": arrays["mask"],
+    }
     arguments = {"return_attention_scores": True}
     run(layer, inputs, arguments)
-    assign(layer.score, {
-        ours: arrays[theirs].T if ours == "kernel" else arrays[theirs].reshape(
-            getattr(layer.score, ours).shape) for ours, theirs in weights.items()})
+    assign(
+        layer.score,
+        {
+            ours: arrays[theirs].T
+            if ours == "kernel"
+            else arrays[theirs].reshape(getattr(layer.score, ours).shape)
+            for ours, theirs in weights.items()
+        },
+    )
     close(run(layer, inputs, arguments, index=1)[:, 0], arrays["scores"])
 
 
@@ -261,8 +328,14 @@ def test_deepctr_has_the_same_interaction():
     layer = AttentionalInteraction(6)
     inputs, arguments = {"inputs": arrays["x"]}, {"return_attention_scores": True}
     run(layer, inputs, arguments)
-    assign(layer, {"kernel": arrays["attention_W"], "bias": arrays["attention_b"],
-                   "vector": arrays["projection_h"]})
+    assign(
+        layer,
+        {
+            "kernel": arrays["attention_W"],
+            "bias": arrays["attention_b"],
+            "vector": arrays["projection_h"],
+        },
+    )
     close(run(layer, inputs, arguments) @ arrays["projection_p"], arrays["output"])
     close(run(layer, inputs, arguments, index=1), arrays["scores"])
 
@@ -276,11 +349,19 @@ def test_opennmt_has_the_same_relative_attention_of_shaw():
     parts = [f"linear_{part}" for part in ("query", "keys", "values")]
     # Its table, one for keys and values, is of the distance the other way around.
     table = arrays["relative_positions_embeddings.weight"][::-1]
-    assign(layer, {
-        "query_key_value_kernel": np.concatenate([arrays[f"{p}.weight"].T for p in parts], axis=1),
-        "query_key_value_bias": np.concatenate([arrays[f"{p}.bias"] for p in parts]),
-        "output_kernel": arrays["final_linear.weight"].T,
-        "output_bias": arrays["final_linear.bias"], "key_table": table, "value_table": table})
+    assign(
+        layer,
+        {
+            "query_key_value_kernel": np.concatenate(
+                [arrays[f"{p}.weight"].T for p in parts], axis=1
+            ),
+            "query_key_value_bias": np.concatenate([arrays[f"{p}.bias"] for p in parts]),
+            "output_kernel": arrays["final_linear.weight"].T,
+            "output_bias": arrays["final_linear.bias"],
+            "key_table": table,
+            "value_table": table,
+        },
+    )
     for index, name in enumerate(("output", "scores")):
         found = run(layer, inputs, arguments, index=index)
         np.testing.assert_allclose(found, arrays[name], 1e-5, 1e-5, err_msg=name)
@@ -288,49 +369,84 @@ def test_opennmt_has_the_same_relative_attention_of_shaw():
 
 def test_steps_with_input_feeding_are_those_of_the_attention_wrapper_of_tensorflow_addons():
     arrays = golden("wrapper")
-    cell = AttentionCell(keras.layers.LSTMCell(4, name="lstm"),
-                         LuongAttention(7, "general", activation=None, name="luong"))
+    cell = AttentionCell(
+        keras.layers.LSTMCell(4, name="lstm"),
+        LuongAttention(7, "general", activation=None, name="luong"),
+    )
     cell.build((2, 3), (2, 5, 6))
     memory, states = cell.prepare_memory(arrays["memory"], arrays["mask"]), cell.start(None, 2)
     join = arrays["attention_kernel"]  # of the state, then of the context
-    weights = {"lstm/kernel": arrays["kernel"], "lstm/bias": arrays["bias"],
-               "lstm/recurrent_kernel": arrays["recurrent_kernel"],
-               "score/kernel": arrays["memory_kernel"].T,
-               "luong/kernel": np.concatenate([join[4:], join[:4]])}
+    weights = {
+        "lstm/kernel": arrays["kernel"],
+        "lstm/bias": arrays["bias"],
+        "lstm/recurrent_kernel": arrays["recurrent_kernel"],
+        "score/kernel": arrays["memory_kernel"].T,
+        "luong/kernel": np.concatenate([join[4:], join[:4]]),
+    }
     assert sorted("/".join(v.path.split("/")[-2:]) for v in cell.weights) == sorted(weights)
     for variable in cell.weights:
         variable.assign(weights["/".join(variable.path.split("/")[-2:])])
     for step in range(4):
         outputs, states = cell(arrays["inputs"][:, step], states, memory)
         for ours, theirs in (("output", "output"), ("weights", "scores")):
-            np.testing.assert_allclose(ops.convert_to_numpy(outputs[ours]),
-                                       arrays[theirs][:, step], 1e-5, 1e-5, err_msg=theirs)
+            np.testing.assert_allclose(
+                ops.convert_to_numpy(outputs[ours]),
+                arrays[theirs][:, step],
+                1e-5,
+                1e-5,
+                err_msg=theirs,
+            )
 
 
-@pytest.mark.parametrize(("name", "score"), [
-    ("luong", {"score": "general"}), ("bahdanau", {"score": "additive", "attention_units": 4})])
+@pytest.mark.parametrize(
+    ("name", "score"),
+    [("luong", {"score": "general"}), ("bahdanau", {"score": "additive", "attention_units": 4})],
+)
 def test_a_decoder_with_input_feeding_is_that_of_joeynmt(name, score):
     arrays = dict(np.load(FOLDER / "joeynmt_decoder.npz", allow_pickle=False))
     theirs = {key.removeprefix(f"{name}/"): x for key, x in arrays.items()}
-    decoder = RecurrentDecoder(AttentionCell(keras.layers.LSTMCell(4, name="lstm"),
-                                             LuongAttention(4, name="luong", **score)), 7, 2)
+    decoder = RecurrentDecoder(
+        AttentionCell(
+            keras.layers.LSTMCell(4, name="lstm"), LuongAttention(4, name="luong", **score)
+        ),
+        7,
+        2,
+    )
     decoder.build((3, 5), (3, 6, 3))
     join = theirs["att_vector_layer.weight"].T  # of the state, then of the context
-    scores = {"score/kernel": theirs["attention.key_layer.weight"]} if name == "luong" else {
-        f"score/{ours}": theirs[f"attention.{part}_layer.weight"].T for ours, part in (
-            ("query_kernel", "query"), ("key_kernel", "key"), ("vector", "energy"))}
-    weights = {"embedding": theirs["embedding"], "output_kernel": theirs["output_layer.weight"].T,
-               "lstm/kernel": theirs["rnn.weight_ih_l0"].T,
-               "lstm/recurrent_kernel": theirs["rnn.weight_hh_l0"].T,
-               "lstm/bias": theirs["rnn.bias_ih_l0"] + theirs["rnn.bias_hh_l0"],
-               "luong/kernel": np.concatenate([join[4:], join[:4]]), **scores}
+    scores = (
+        {"score/kernel": theirs["attention.key_layer.weight"]}
+        if name == "luong"
+        else {
+            f"score/{ours}": theirs[f"attention.{part}_layer.weight"].T
+            for ours, part in (
+                ("query_kernel", "query"),
+                ("key_kernel", "key"),
+                ("vector", "energy"),
+            )
+        }
+    )
+    weights = {
+        "embedding": theirs["embedding"],
+        "output_kernel": theirs["output_layer.weight"].T,
+        "lstm/kernel": theirs["rnn.weight_ih_l0"].T,
+        "lstm/recurrent_kernel": theirs["rnn.weight_hh_l0"].T,
+        "lstm/bias": theirs["rnn.bias_ih_l0"] + theirs["rnn.bias_hh_l0"],
+        "luong/kernel": np.concatenate([join[4:], join[:4]]),
+        **scores,
+    }
     weights |= {f"{decoder.name}/{key}": weights.pop(key) for key in ("embedding", "output_kernel")}
     assert sorted("/".join(v.path.split("/")[-2:]) for v in decoder.trainable_weights) == sorted(
-        weights)
+        weights
+    )
     for variable in decoder.trainable_weights:
         variable.assign(weights["/".join(variable.path.split("/")[-2:])])
-    found = decoder(theirs["target_ids"], theirs["memory"].astype("float32"), theirs["mask"],
-                    initial_state=list(theirs["state"].astype("float32")))
+    found = decoder(
+        theirs["target_ids"],
+        theirs["memory"].astype("float32"),
+        theirs["mask"],
+        initial_state=list(theirs["state"].astype("float32")),
+    )
     for ours, part in zip(found, ("logits", "alignments"), strict=True):
         np.testing.assert_allclose(ops.convert_to_numpy(ours), theirs[part], 1e-5, 1e-5)
 
@@ -357,12 +473,16 @@ def test_sines_before_cosines_are_those_of_marian():
 def test_pointing_is_the_additive_attention_of_joeynmt():
     arrays = np.load(FOLDER / "joeynmt_attention.npz", allow_pickle=False)
     layer = PointerAttention(7)
-    inputs = {"query": arrays["query"].astype("float32"),
-              "value": arrays["value"].astype("float32"), "value_mask": arrays["value_mask"]}
+    inputs = {
+        "query": arrays["query"].astype("float32"),
+        "value": arrays["value"].astype("float32"),
+        "value_mask": arrays["value_mask"],
+    }
     arguments = {"return_attention_scores": True}
     run(layer, inputs, arguments)
     names = {"query_kernel": "query", "key_kernel": "key", "vector": "energy"}
-    assign(layer, {ours: arrays[f"bahdanau/{theirs}_layer.weight"].T
-                   for ours, theirs in names.items()})
+    assign(
+        layer, {ours: arrays[f"bahdanau/{theirs}_layer.weight"].T for ours, theirs in names.items()}
+    )
     found = run(layer, inputs, arguments, index=1)
     np.testing.assert_allclose(found, arrays["bahdanau/scores"], 1e-5, 1e-6)

@@ -58,8 +58,9 @@ def test_straight_through_is_one_hot_and_has_the_gradient_of_the_softmax():
     randomize(layer, inputs)
     exact = {n: x.astype("float64") for n, x in inputs.items()}
     hard = likeliest(weights_of(layer), **exact)
-    base = attention_weights("general", weights_of(layer), exact["query"], exact["value"],
-                             MASK[:, None] > 0)
+    base = attention_weights(
+        "general", weights_of(layer), exact["query"], exact["value"], MASK[:, None] > 0
+    )
 
     def call(tensors):
         return layer(*tensors, value_mask=MASK, return_attention_scores=True, training=True)[1]
@@ -100,8 +101,11 @@ def test_gumbels_temperature_divides_the_gradient_but_not_the_frequencies():
     # At high temperature y is nearly uniform whatever the noise: dy_i/de_j = (1/S - 1/S^2) / tau.
     tau, value, p = 1e3, normal(1, 4, 1, seed=1), P.astype("float32")
     layer = make("gumbel", "dot", temperature=tau)
-    inputs = {"query": np.log(p)[None, None], "value": value,
-              "key": np.eye(4, dtype="float32")[None]}
+    inputs = {
+        "query": np.log(p)[None, None],
+        "value": value,
+        "key": np.eye(4, dtype="float32")[None],
+    }
     run(layer, inputs)
     _, by_input = layer_gradients(layer, inputs, {"training": True})
     expected = (value - value.mean())[0, :, 0] / 4 / tau
@@ -129,11 +133,13 @@ TASTE = np.array([[1.0, -0.5], [0.3, 0.8]])  # (T, V)
 def expected_loss(logits, value, share, entropy_weight):
     """Expectation over all draws of two queries: each takes a key, or the average by p."""
     p = softmax(logits)
-    outcomes = [[(share * p[t, j], np.eye(3)[j]) for j in range(3)] + [(1 - share, p[t])]
-                for t in range(2)]
+    outcomes = [
+        [(share * p[t, j], np.eye(3)[j]) for j in range(3)] + [(1 - share, p[t])] for t in range(2)
+    ]
     likelihood = sum(
         chance[0] * chance[1] * np.sin((TASTE * (np.stack(chosen) @ value)).sum())
-        for chance, chosen in (zip(*pair, strict=True) for pair in itertools.product(*outcomes)))
+        for chance, chosen in (zip(*pair, strict=True) for pair in itertools.product(*outcomes))
+    )
     return -likelihood - entropy_weight * -(p * np.log(p)).sum()
 
 
@@ -191,18 +197,31 @@ def test_draws_tell_probability_and_entropy():
     inputs["query_mask"] = np.arange(9) < np.array([[8], [9]])
     randomize(layer, inputs)
     named = {n: ops.convert_to_tensor(x) for n, x in inputs.items()}
-    _, weights, draws = layer(named.pop("query"), named.pop("value"), **named, training=True,
-                              return_attention_scores=True, return_draws=True)
+    _, weights, draws = layer(
+        named.pop("query"),
+        named.pop("value"),
+        **named,
+        training=True,
+        return_attention_scores=True,
+        return_draws=True,
+    )
     weights, log_probability, entropy = (
-        ops.convert_to_numpy(x) for x in (weights, draws["log_probability"], draws["entropy"]))
-    p = attention_weights("general", weights_of(layer), inputs["query"], inputs["value"],
-                          (MASK[:, None] * inputs["query_mask"][..., None]) > 0)
+        ops.convert_to_numpy(x) for x in (weights, draws["log_probability"], draws["entropy"])
+    )
+    p = attention_weights(
+        "general",
+        weights_of(layer),
+        inputs["query"],
+        inputs["value"],
+        (MASK[:, None] * inputs["query_mask"][..., None]) > 0,
+    )
     logs = np.log(np.where(p > 0, p, 1.0))
     np.testing.assert_allclose(entropy, -(p * logs).sum(-1), 1e-4, 1e-6)
     sampled = weights.max(-1) == 1
     assert 0 < sampled[0, :8].sum() < 8
     np.testing.assert_allclose(
-        log_probability, np.where(sampled, (weights * logs).sum(-1), 0.0), 1e-4, 1e-6)
+        log_probability, np.where(sampled, (weights * logs).sum(-1), 0.0), 1e-4, 1e-6
+    )
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -221,8 +240,9 @@ def test_a_row_with_no_key_gives_zeros_and_finite_gradients(estimator, policy, t
         assert np.isfinite(np.asarray(gradient, "float32")).all(), name
 
     def loss(tensors):
-        output, draws = layer(*tensors, value_mask=inputs["value_mask"], return_draws=True,
-                              training=training)
+        output, draws = layer(
+            *tensors, value_mask=inputs["value_mask"], return_draws=True, training=training
+        )
         found = ops.sum(draws["log_probability"]) + ops.sum(draws["entropy"])
         return found + ops.cast(ops.sum(output), "float32")
 
@@ -292,8 +312,12 @@ def test_draws_are_made_in_a_compiled_step_of_unknown_sizes():
 def test_the_causal_mask_holds_for_draws():
     layer, x = make("gumbel", "dot"), normal(8, 4, 5)
     for _ in range(3):
-        weights = run(layer, {"query": x, "value": x}, {
-            "use_causal_mask": True, "return_attention_scores": True, "training": True}, 1)
+        weights = run(
+            layer,
+            {"query": x, "value": x},
+            {"use_causal_mask": True, "return_attention_scores": True, "training": True},
+            1,
+        )
         np.testing.assert_array_equal(weights * np.triu(np.ones((4, 4)), 1), 0.0)
 
 
@@ -318,18 +342,21 @@ def test_large_logits_in_float16_are_finite(estimator):
         assert np.isfinite(run(layer, inputs, {"training": training})).all()
 
 
-@pytest.mark.parametrize("arguments,message", [
-    ({"estimator": "other"}, "estimator='other'"),
-    ({"temperature": 0.0}, "temperature=0.0"),
-    ({"sample_probability": 1.5}, "sample_probability=1.5"),
-    ({"baseline_momentum": -0.1}, "baseline_momentum=-0.1"),
-    ({"score": "other"}, "score='other'"),
-    ({"temperature": 2.0}, 'only supported with estimator="gumbel". Received: temperature=2.0'),
-    ({"estimator": "reinforce", "temperature": 2.0}, "temperature=2.0"),
-    ({"estimator": "gumbel", "sample_probability": 1.0}, "sample_probability=1.0"),
-    ({"baseline_momentum": 0.5}, "baseline_momentum=0.5"),
-    ({"entropy_weight": 0.1}, 'with estimator="reinforce". Received: entropy_weight=0.1'),
-])
+@pytest.mark.parametrize(
+    "arguments,message",
+    [
+        ({"estimator": "other"}, "estimator='other'"),
+        ({"temperature": 0.0}, "temperature=0.0"),
+        ({"sample_probability": 1.5}, "sample_probability=1.5"),
+        ({"baseline_momentum": -0.1}, "baseline_momentum=-0.1"),
+        ({"score": "other"}, "score='other'"),
+        ({"temperature": 2.0}, 'only supported with estimator="gumbel". Received: temperature=2.0'),
+        ({"estimator": "reinforce", "temperature": 2.0}, "temperature=2.0"),
+        ({"estimator": "gumbel", "sample_probability": 1.0}, "sample_probability=1.0"),
+        ({"baseline_momentum": 0.5}, "baseline_momentum=0.5"),
+        ({"entropy_weight": 0.1}, 'with estimator="reinforce". Received: entropy_weight=0.1'),
+    ],
+)
 def test_arguments_out_of_range_are_errors_that_name_them(arguments, message):
     with pytest.raises(ValueError, match=message):
         HardAttention(**arguments)

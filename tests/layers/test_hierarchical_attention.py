@@ -36,7 +36,8 @@ def gru(weights, prefix, x):
     """Keras's GRU (reset after the product) over the steps `(T, D)` of one row."""
     kernel, recurrent, bias = (
         next(v for k, v in weights.items() if k.startswith(prefix) and k.endswith(f"/{name}"))
-        for name in ("kernel", "recurrent_kernel", "bias"))
+        for name in ("kernel", "recurrent_kernel", "bias")
+    )
     units = recurrent.shape[0]
     h, found = np.zeros(units), []
     for step in x:
@@ -51,7 +52,8 @@ def gru(weights, prefix, x):
 def lstm(weights, prefix, x):
     kernel, recurrent, bias = (
         next(v for k, v in weights.items() if k.startswith(prefix) and k.endswith(f"/{name}"))
-        for name in ("kernel", "recurrent_kernel", "bias"))
+        for name in ("kernel", "recurrent_kernel", "bias")
+    )
     h = c = np.zeros(recurrent.shape[0])
     for step in x:
         i, f, g, o = np.split(step @ kernel + h @ recurrent + bias, 4)
@@ -62,8 +64,13 @@ def lstm(weights, prefix, x):
 
 def level(weights, name, x):
     """Yang et al., eq. 1-7: the vector and the weights of one row of real steps."""
-    hidden = np.concatenate([gru(weights, f"{name}_gru/forward", x),
-                             gru(weights, f"{name}_gru/backward", x[::-1])[::-1]], axis=1)
+    hidden = np.concatenate(
+        [
+            gru(weights, f"{name}_gru/forward", x),
+            gru(weights, f"{name}_gru/backward", x[::-1])[::-1],
+        ],
+        axis=1,
+    )
     u = np.tanh(hidden @ weights[f"{name}_attention/kernel"] + weights[f"{name}_attention/bias"])
     e = np.exp((u @ weights[f"{name}_attention/context"])[:, 0])
     return e / e.sum() @ hidden, e / e.sum()
@@ -76,7 +83,8 @@ def reference(weights, inputs, mask):
         sentences, places = [], []
         for i in np.flatnonzero(real.any(axis=1)):
             vector, word_weights[row, i, real[i]] = level(
-                weights, "word", document[i][real[i]].astype("float64"))
+                weights, "word", document[i][real[i]].astype("float64")
+            )
             sentences.append(vector)
             places.append(i)
         vector, sentence_weights[row, places] = level(weights, "sentence", np.array(sentences))
@@ -111,8 +119,10 @@ def test_padding_of_words_and_sentences_changes_nothing():
         assert not ops.convert_to_numpy(found[1])[mask == 0].any()
 
 
-@pytest.mark.parametrize("make, shape", [
-    (make, (2, 2, 3, 5)), (lambda: AttentiveConvPooling(3, 3, 2, seed=1), (2, 4, 5))])
+@pytest.mark.parametrize(
+    "make, shape",
+    [(make, (2, 2, 3, 5)), (lambda: AttentiveConvPooling(3, 3, 2, seed=1), (2, 4, 5))],
+)
 def test_a_row_without_a_step_gives_zero_and_finite_gradients(make, shape):
     layer, mask = make(), np.ones(shape[:-1], "int32")
     mask[1] = 0
@@ -127,8 +137,9 @@ def test_a_row_without_a_step_gives_zero_and_finite_gradients(make, shape):
 
 def test_an_embedding_gives_the_mask_and_the_model_reloads(tmp_path):
     ids = keras.Input((None, None), dtype="int32")
-    outputs = make()(keras.layers.Embedding(9, 5, mask_zero=True)(ids),
-                     return_attention_scores=True)
+    outputs = make()(
+        keras.layers.Embedding(9, 5, mask_zero=True)(ids), return_attention_scores=True
+    )
     assert [x.shape for x in outputs] == [(None, 4), (None, None, None), (None, None)]
     model = keras.Model(ids, outputs)
     array = np.array([[[3, 4, 0], [0, 0, 0]], [[5, 0, 0], [6, 7, 8]]])
@@ -159,10 +170,11 @@ def conv_reference(weights, inputs, mask):
     for x, real in zip(inputs, mask > 0, strict=True):
         x = x[real].astype("float64")
         kernel, padded = weights["conv/kernel"], np.pad(x, ((1, 1), (0, 0)))
-        c = np.array([np.tensordot(padded[t:t + 3], kernel, 2) for t in range(len(x))])
+        c = np.array([np.tensordot(padded[t : t + 3], kernel, 2) for t in range(len(x))])
         c = np.maximum(c + weights["conv/bias"], 0)
-        s = np.concatenate([lstm(weights, "lstm/forward", x),
-                            lstm(weights, "lstm/backward", x[::-1])])
+        s = np.concatenate(
+            [lstm(weights, "lstm/forward", x), lstm(weights, "lstm/backward", x[::-1])]
+        )
         e = np.exp(np.tanh(c @ weights["attention/kernel"] + weights["attention/bias"]) @ s)
         found.append(np.concatenate([e / e.sum() @ c, s]))
     return np.array(found)
@@ -203,18 +215,25 @@ def test_a_constant_query_makes_it_one_pooling():
     pooling, places = AttentionPooling(4), layer.conv(x)
     pooling(places)
     pooling.set_weights([layer.attention.kernel, layer.attention.bias, state.T])
-    expected, weights = (ops.convert_to_numpy(t) for t in pooling(
-        places, return_attention_scores=True))
+    expected, weights = (
+        ops.convert_to_numpy(t) for t in pooling(places, return_attention_scores=True)
+    )
     assert weights.std(axis=1).min() > 1e-3
     np.testing.assert_allclose(found[:, :3], expected, 1e-5, 1e-6)
 
 
-@pytest.mark.parametrize("make, message", [
-    (lambda: HierarchicalAttention(0), "word_units=0"),
-    (lambda: AttentiveConvPooling(3, 0, 2), "kernel_size=0"),
-    (lambda: HierarchicalAttention()(np.zeros((1, 2, 3))), r"shape \(1, 2, 3\)"),
-    (lambda: HierarchicalAttention(2, 2, 2)(np.zeros((1, 1, 1, 2)), mask=np.ones((1, 1, 1))),
-     "float")])
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: HierarchicalAttention(0), "word_units=0"),
+        (lambda: AttentiveConvPooling(3, 0, 2), "kernel_size=0"),
+        (lambda: HierarchicalAttention()(np.zeros((1, 2, 3))), r"shape \(1, 2, 3\)"),
+        (
+            lambda: HierarchicalAttention(2, 2, 2)(np.zeros((1, 1, 1, 2)), mask=np.ones((1, 1, 1))),
+            "float",
+        ),
+    ],
+)
 def test_wrong_arguments_are_named(make, message):
     with pytest.raises(ValueError, match=message):
         make()

@@ -14,21 +14,37 @@ from tests.support.numpy_attention import softmax, turned
 RANDOM = np.random.default_rng(0)
 ROWS = {"query": RANDOM.integers(-4, 5, (2, 6, 4)) * 256.0}
 PAIR = {**ROWS, "value": RANDOM.integers(-4, 5, (2, 5, 4)) * 256.0}
-STREAMS = {"content": ROWS["query"], "query": ROWS["query"][:, :2],
-           "query_positions": np.array([[0, 3], [1, 2]]), "segment_ids": np.eye(2, 6, dtype=int)}
+STREAMS = {
+    "content": ROWS["query"],
+    "query": ROWS["query"][:, :2],
+    "query_positions": np.array([[0, 3], [1, 2]]),
+    "segment_ids": np.eye(2, 6, dtype=int),
+}
 LAYERS = {
     "MultiHeadAttention": (lambda **o: layers.MultiHeadAttention(2, 4, **o), PAIR),
     "WindowAttention": (lambda **o: layers.WindowAttention(2, 4, 2, **o), ROWS),
-    "WindowAttention grid": (lambda **o: layers.WindowAttention(2, 4, (1, 1), **o),
-                             {"query": ROWS["query"].reshape(2, 3, 2, 4)}),
+    "WindowAttention grid": (
+        lambda **o: layers.WindowAttention(2, 4, (1, 1), **o),
+        {"query": ROWS["query"].reshape(2, 3, 2, 4)},
+    ),
     "ExpandedWindowAttention": (
-        lambda **o: layers.ExpandedWindowAttention(2, 4, 2, 1, global_tokens=1, **o), ROWS),
-    **{f"MixedAttention {mix}": (
-        lambda m=mix, **o: layers.MixedAttention(2, 4, 1, mix=m, **o), ROWS)
-       for mix in ("gate", "heads", "cascade")},
-    **{f"RelativeAttention {style}": (
-        lambda s=style, **o: layers.RelativeAttention(2, 4, s, **o), ROWS)
-       for style in ("xl", "shaw")},
+        lambda **o: layers.ExpandedWindowAttention(2, 4, 2, 1, global_tokens=1, **o),
+        ROWS,
+    ),
+    **{
+        f"MixedAttention {mix}": (
+            lambda m=mix, **o: layers.MixedAttention(2, 4, 1, mix=m, **o),
+            ROWS,
+        )
+        for mix in ("gate", "heads", "cascade")
+    },
+    **{
+        f"RelativeAttention {style}": (
+            lambda s=style, **o: layers.RelativeAttention(2, 4, s, **o),
+            ROWS,
+        )
+        for style in ("xl", "shaw")
+    },
     "TwoStreamAttention": (lambda **o: layers.TwoStreamAttention(2, 4, **o), STREAMS),
 }
 
@@ -58,13 +74,15 @@ def test_dot_products_beyond_float16_are_those_of_the_formula(in_blocks, monkeyp
     found = scaled_dot_product_attention(*(ops.cast(x, "float16") for x in (query, key, value)))
     assert keras.backend.standardize_dtype(found.dtype) == "float16"
     np.testing.assert_allclose(
-        ops.convert_to_numpy(found).astype("float64"), softmax(logits) @ value, atol=2e-3)
+        ops.convert_to_numpy(found).astype("float64"), softmax(logits) @ value, atol=2e-3
+    )
 
 
 @pytest.mark.parametrize("score", ["linear", "context"])
 def test_pooling_by_logits_beyond_float16_is_that_of_the_formula(score):
-    layer = layers.AttentionPooling(3 if score == "context" else None, "linear", score, seed=1,
-                                    dtype="mixed_float16")
+    layer = layers.AttentionPooling(
+        3 if score == "context" else None, "linear", score, seed=1, dtype="mixed_float16"
+    )
     inputs = RANDOM.integers(-9, 10, (2, 5, 4)) * 2048.0
     run(layer, {"inputs": inputs})
     for weight in layer.weights:
@@ -89,7 +107,9 @@ def test_products_of_pairs_beyond_float16_do_not_matter_where_they_are_not_atten
 
 def test_a_factorization_machine_of_large_values_gives_what_it_gives_in_float32():
     batch = {"feature_ids": np.array([[0, 1, 2]]), "feature_values": np.array([[3e4, 3e4, 2.0]])}
-    full, half = (AttentionalFactorizationMachine(3, 3, 4, 2, seed=1, dtype=dtype)
-                  for dtype in ("float32", "mixed_float16"))
+    full, half = (
+        AttentionalFactorizationMachine(3, 3, 4, 2, seed=1, dtype=dtype)
+        for dtype in ("float32", "mixed_float16")
+    )
     expected = ops.convert_to_numpy(full(batch)["logits"])
     np.testing.assert_allclose(ops.convert_to_numpy(half(batch)["logits"]), expected, 1e-3)

@@ -14,8 +14,9 @@ def _formula(x, gamma, beta, upstream):
     centred = x - x.mean(-1, keepdims=True)
     scale = np.sqrt((centred**2).mean(-1, keepdims=True) + EPSILON)
     normal, change = centred / scale, upstream * gamma
-    of_x = (change - change.mean(-1, keepdims=True)
-            - normal * (change * normal).mean(-1, keepdims=True)) / scale
+    of_x = (
+        change - change.mean(-1, keepdims=True) - normal * (change * normal).mean(-1, keepdims=True)
+    ) / scale
     others = tuple(range(x.ndim - 1))
     return normal * gamma + beta, of_x, (upstream * normal).sum(others), upstream.sum(others)
 
@@ -26,8 +27,10 @@ def test_it_and_its_gradients_equal_the_formula(shape, policy):
     random = np.random.default_rng(0)
     dtype = "float32" if policy == "float32" else "bfloat16"
     x = random.normal(2.0, 3.0, shape).astype("float32")
-    x, upstream = (ops.convert_to_numpy(ops.cast(ops.cast(array, dtype), "float32"))
-                   for array in (x, random.normal(size=shape).astype("float32")))
+    x, upstream = (
+        ops.convert_to_numpy(ops.cast(ops.cast(array, dtype), "float32"))
+        for array in (x, random.normal(size=shape).astype("float32"))
+    )
     gamma, beta = random.normal(size=(2, shape[-1])).astype("float32")
     layer = LayerNorm(epsilon=EPSILON, dtype=policy)
     layer.build(shape)
@@ -41,15 +44,16 @@ def test_it_and_its_gradients_equal_the_formula(shape, policy):
     value, *expected = _formula(*(a.astype("float64") for a in (x, gamma, beta, upstream)))
     atol = 0.1 if dtype == "bfloat16" else 1e-5
     tensors = [ops.convert_to_tensor(array) for array in (x, gamma, beta)]
-    np.testing.assert_allclose(
-        ops.convert_to_numpy(in_a_graph(found)(*tensors)), value, atol=atol)
-    got = gradients(in_a_graph(
-        lambda t: ops.sum(ops.multiply(found(*t), upstream))), [x, gamma, beta])
+    np.testing.assert_allclose(ops.convert_to_numpy(in_a_graph(found)(*tensors)), value, atol=atol)
+    got = gradients(
+        in_a_graph(lambda t: ops.sum(ops.multiply(found(*t), upstream))), [x, gamma, beta]
+    )
     for name, one, other in zip(("x", "gamma", "beta"), got, expected, strict=True):
         # Sums of so many rows in bfloat16's steps are as near as a part of their size.
         size = np.abs(other).max()
-        np.testing.assert_allclose(one / size, other / size, atol=atol / 4 if dtype == "bfloat16"
-                                   else 1e-5, err_msg=name)
+        np.testing.assert_allclose(
+            one / size, other / size, atol=atol / 4 if dtype == "bfloat16" else 1e-5, err_msg=name
+        )
 
 
 def test_float64_keeps_its_digits():

@@ -22,8 +22,11 @@ def make(window=1, alignment="monotonic", **kwargs):
 
 
 def inputs_of(query_depth=5, value_depth=4, seed=0):
-    return {"query": normal(2, 3, query_depth, seed=seed),
-            "value": normal(2, 6, value_depth, seed=seed + 1), "value_mask": MASK}
+    return {
+        "query": normal(2, 3, query_depth, seed=seed),
+        "value": normal(2, 6, value_depth, seed=seed + 1),
+        "value_mask": MASK,
+    }
 
 
 def centers(weights, query, lengths, alignment):
@@ -38,12 +41,22 @@ def centers(weights, query, lengths, alignment):
     return found
 
 
-def local_weights(weights, query, value, value_mask, window, alignment, renormalize="none",
-                  sigma=None, score="general"):
+def local_weights(
+    weights,
+    query,
+    value,
+    value_mask,
+    window,
+    alignment,
+    renormalize="none",
+    sigma=None,
+    score="general",
+):
     """Luong et al., section 3.2, query by query over the keys of its window."""
     sigma = window / 2 if sigma is None else sigma
     logits = SCORES[score](
-        {name.removeprefix("score/"): w for name, w in weights.items()}, query, value)
+        {name.removeprefix("score/"): w for name, w in weights.items()}, query, value
+    )
     found = np.zeros(logits.shape)
     places = centers(weights, query, value_mask.sum(-1), alignment)
     for b, t in np.ndindex(logits.shape[:2]):
@@ -68,11 +81,16 @@ def test_every_check_of_monotonic_alignment(window):
 def test_every_check_of_predictive_alignment(renormalize, sigma):
     # Gradients of v and W among them, against finite differences of the formula.
     def reference(weights, query, value, value_mask):
-        return local_weights(weights, query, value, value_mask, 2, "predictive", renormalize,
-                             sigma) @ value
+        return (
+            local_weights(weights, query, value, value_mask, 2, "predictive", renormalize, sigma)
+            @ value
+        )
 
-    check_layer(lambda **k: make(2, "predictive", renormalize=renormalize, sigma=sigma, **k),
-                inputs_of(), reference)
+    check_layer(
+        lambda **k: make(2, "predictive", renormalize=renormalize, sigma=sigma, **k),
+        inputs_of(),
+        reference,
+    )
 
 
 def test_predictive_positions_are_those_of_the_formula_and_weights_sum_to_less_than_1():
@@ -82,12 +100,17 @@ def test_predictive_positions_are_those_of_the_formula_and_weights_sum_to_less_t
     found = layer.positions(*inputs.values())
     np.testing.assert_allclose(ops.convert_to_numpy(found), places, 1e-5)
     scores = run(layer, inputs, {"return_attention_scores": True}, 1)
-    np.testing.assert_allclose(scores, local_weights(
-        weights_of(layer), **inputs, window=2, alignment="predictive"), 1e-5, 1e-6)
+    np.testing.assert_allclose(
+        scores,
+        local_weights(weights_of(layer), **inputs, window=2, alignment="predictive"),
+        1e-5,
+        1e-6,
+    )
     assert (scores.sum(-1) < 1).all() and (scores.sum(-1) > 0).all()
     layer = make(2, "predictive", renormalize="weights")
     np.testing.assert_allclose(
-        run(layer, inputs, {"return_attention_scores": True}, 1).sum(-1), 1.0, 1e-5)
+        run(layer, inputs, {"return_attention_scores": True}, 1).sum(-1), 1.0, 1e-5
+    )
 
 
 def test_v_and_w_learn_through_the_gaussian_alone():
@@ -122,24 +145,33 @@ def test_monotonic_alignment_is_global_attention_under_a_band(score):
     band = np.abs(np.arange(6)[:, None] - np.arange(6)) <= 2
     for index in (0, 1):
         arguments = {"return_attention_scores": True}
-        np.testing.assert_allclose(run(local, inputs, arguments, index), run(
-            whole, inputs, {"attention_mask": band, **arguments}, index), 1e-5, 1e-6)
+        np.testing.assert_allclose(
+            run(local, inputs, arguments, index),
+            run(whole, inputs, {"attention_mask": band, **arguments}, index),
+            1e-5,
+            1e-6,
+        )
 
 
-@pytest.mark.parametrize("alignment,arguments", [
-    ("monotonic", {}),
-    ("predictive", {"sigma": 1e6}),
-    ("predictive", {"sigma": 1e6, "renormalize": "weights"}),
-    ("predictive", {"sigma": 1e6, "renormalize": "scores"}),
-])
+@pytest.mark.parametrize(
+    "alignment,arguments",
+    [
+        ("monotonic", {}),
+        ("predictive", {"sigma": 1e6}),
+        ("predictive", {"sigma": 1e6, "renormalize": "weights"}),
+        ("predictive", {"sigma": 1e6, "renormalize": "scores"}),
+    ],
+)
 @pytest.mark.parametrize("window", [6, float("inf")])
 def test_an_endless_window_without_a_gaussian_is_global_attention(window, alignment, arguments):
     layer, inputs = make(window, alignment, **arguments), inputs_of()
     randomize(layer, inputs)
-    expected = attention_weights("general", weights_of(layer), inputs["query"], inputs["value"],
-                                 MASK[:, None] > 0)
+    expected = attention_weights(
+        "general", weights_of(layer), inputs["query"], inputs["value"], MASK[:, None] > 0
+    )
     np.testing.assert_allclose(
-        run(layer, inputs, {"return_attention_scores": True}, 1), expected, 1e-5, 1e-6)
+        run(layer, inputs, {"return_attention_scores": True}, 1), expected, 1e-5, 1e-6
+    )
 
 
 @pytest.mark.parametrize("alignment", ["monotonic", "predictive"])
@@ -151,13 +183,21 @@ def test_padding_on_either_side_changes_nothing(alignment):
     for left, right in ((3, 0), (0, 3), (2, 1)):
         sides = (0, 0), (left, right), (0, 0)
         mask = np.pad(np.ones((1, 4), int), sides[:2])
-        found = run(layer, {"query": query, "value": np.pad(value, sides, constant_values=9),
-                            "value_mask": mask})
+        found = run(
+            layer,
+            {"query": query, "value": np.pad(value, sides, constant_values=9), "value_mask": mask},
+        )
         np.testing.assert_allclose(found, expected, 1e-5, 1e-6)
-        found = run(layer, {
-            "query": np.pad(query, sides, constant_values=9), "query_mask": mask,
-            "value": np.pad(value, sides, constant_values=9), "value_mask": mask})
-        np.testing.assert_allclose(found[:, left:left + 4], expected, 1e-5, 1e-6)
+        found = run(
+            layer,
+            {
+                "query": np.pad(query, sides, constant_values=9),
+                "query_mask": mask,
+                "value": np.pad(value, sides, constant_values=9),
+                "value_mask": mask,
+            },
+        )
+        np.testing.assert_allclose(found[:, left : left + 4], expected, 1e-5, 1e-6)
         np.testing.assert_array_equal(np.delete(found, range(left, left + 4), axis=1), 0.0)
 
 
@@ -186,14 +226,16 @@ def test_decoding_word_by_word_with_positions_equals_one_pass():
     randomize(layer, inputs)
     whole = run(layer, inputs)
     for t in range(3):
-        step = {**inputs, "query": inputs["query"][:, t:t + 1]}
+        step = {**inputs, "query": inputs["query"][:, t : t + 1]}
         found = run(layer, step, {"query_positions": np.array([t])})
         np.testing.assert_allclose(found[:, 0], whole[:, t], 1e-5, 1e-6)
 
 
 @pytest.mark.parametrize("policy", ["float32", "mixed_float16", "mixed_bfloat16"])
-@pytest.mark.parametrize("arguments", [
-    {}, *({"alignment": "predictive", "renormalize": r} for r in ("none", "weights", "scores"))])
+@pytest.mark.parametrize(
+    "arguments",
+    [{}, *({"alignment": "predictive", "renormalize": r} for r in ("none", "weights", "scores"))],
+)
 def test_a_row_with_no_key_gives_zeros_and_finite_gradients(arguments, policy):
     layer = make(2, dtype=policy, **arguments)
     inputs = {**inputs_of(), "value_mask": np.array([[0] * 6, [1, 1, 0, 0, 0, 0]])}
@@ -226,8 +268,12 @@ def test_one_query_and_one_key_are_enough(alignment):
 def test_the_causal_mask_meets_the_window():
     layer = make(1, score="dot")
     x = normal(1, 4, 5)
-    found = run(layer, {"query": x, "value": x},
-                {"use_causal_mask": True, "return_attention_scores": True}, 1)
+    found = run(
+        layer,
+        {"query": x, "value": x},
+        {"use_causal_mask": True, "return_attention_scores": True},
+        1,
+    )
     i, j = np.arange(4)[:, None], np.arange(4)
     expected = attention_weights("dot", {}, x, x, (j <= i) & (j >= i - 1))
     np.testing.assert_allclose(found, expected, 1e-5, 1e-6)
@@ -242,8 +288,12 @@ def test_masks_of_keras_work_without_an_argument(alignment):
     x = recurrent(embedding(tokens))
     _, scores = keras.Model(tokens, layer(x, x, return_attention_scores=True))(ids)
     x = ops.convert_to_tensor(ops.convert_to_numpy(recurrent(embedding(ids))))
-    explicit = run(layer, {"query": x, "value": x}, {
-        "query_mask": ids > 0, "value_mask": ids > 0, "return_attention_scores": True}, 1)
+    explicit = run(
+        layer,
+        {"query": x, "value": x},
+        {"query_mask": ids > 0, "value_mask": ids > 0, "return_attention_scores": True},
+        1,
+    )
     np.testing.assert_allclose(ops.convert_to_numpy(scores), explicit, 1e-5, 1e-6)
     np.testing.assert_array_equal(explicit[0, :, 0], 0.0)
     assert explicit[0, 1:].max(axis=-1).min() > 0
@@ -263,18 +313,21 @@ def test_dropout_repeats_by_seed_and_is_absent_at_inference_and_from_scores():
     np.testing.assert_allclose(outputs[0][2].sum(-1), 1.0, 1e-5)
 
 
-@pytest.mark.parametrize("arguments,message", [
-    ({"window": -1}, "window=-1"),
-    ({"alignment": "random"}, "alignment='random'"),
-    ({"renormalize": "all"}, "renormalize='all'"),
-    ({"alignment": "predictive", "sigma": 0.0}, "sigma=0.0"),
-    ({"alignment": "predictive", "window": 0}, "window=0"),
-    ({"dropout": 1.0}, "dropout=1.0"),
-    ({"score": "other"}, "score='other'"),
-    ({"window": 1.5}, "window=1.5"),
-    ({"sigma": 1.0}, 'only supported with alignment="predictive". Received: sigma=1.0'),
-    ({"renormalize": "scores"}, "renormalize='scores'"),
-])
+@pytest.mark.parametrize(
+    "arguments,message",
+    [
+        ({"window": -1}, "window=-1"),
+        ({"alignment": "random"}, "alignment='random'"),
+        ({"renormalize": "all"}, "renormalize='all'"),
+        ({"alignment": "predictive", "sigma": 0.0}, "sigma=0.0"),
+        ({"alignment": "predictive", "window": 0}, "window=0"),
+        ({"dropout": 1.0}, "dropout=1.0"),
+        ({"score": "other"}, "score='other'"),
+        ({"window": 1.5}, "window=1.5"),
+        ({"sigma": 1.0}, 'only supported with alignment="predictive". Received: sigma=1.0'),
+        ({"renormalize": "scores"}, "renormalize='scores'"),
+    ],
+)
 def test_arguments_out_of_range_are_errors_that_name_them(arguments, message):
     with pytest.raises(ValueError, match=message):
         LocalAttention(**arguments)
@@ -282,7 +335,10 @@ def test_arguments_out_of_range_are_errors_that_name_them(arguments, message):
 
 def test_float_masks_are_errors():
     layer, x = make(score="dot"), ops.convert_to_tensor(normal(2, 3, 5))
-    for name, shape in (("attention_mask", (2, 3, 3)), ("value_mask", (2, 3)),
-                        ("query_mask", (2, 3))):
+    for name, shape in (
+        ("attention_mask", (2, 3, 3)),
+        ("value_mask", (2, 3)),
+        ("query_mask", (2, 3)),
+    ):
         with pytest.raises(ValueError, match=f"{name} > 0.5"):
             layer(x, x, **{name: np.ones(shape, "float32")})

@@ -70,7 +70,8 @@ def test_a_score_layer_and_another_activation_are_taken():
     scores = run(layer, inputs, {"return_attention_scores": True}, 1)
     both = np.concatenate([scores @ inputs["value"], inputs["query"]], axis=-1)
     np.testing.assert_allclose(
-        run(layer, inputs), both @ ops.convert_to_numpy(layer.kernel), 1e-5, 1e-5)
+        run(layer, inputs), both @ ops.convert_to_numpy(layer.kernel), 1e-5, 1e-5
+    )
 
 
 def test_arguments_of_the_attention_inside_reach_it():
@@ -79,8 +80,9 @@ def test_arguments_of_the_attention_inside_reach_it():
     positions = np.array([[3, 0, 1], [0, 0, 0]])
     found = run(layer, inputs, {"query_positions": positions, **arguments}, 1)
     places = np.array([[0, 1, 3], [0]], dtype=object)  # of the unmasked keys
-    expected = [[np.eye(4)[places[b][min(p, len(places[b]) - 1)]] for p in positions[b]]
-                for b in range(2)]
+    expected = [
+        [np.eye(4)[places[b][min(p, len(places[b]) - 1)]] for p in positions[b]] for b in range(2)
+    ]
     np.testing.assert_array_equal(found, expected)
     layer = make(attention=HardAttention("reinforce", "dot", sample_probability=1.0))
     x, y = (ops.convert_to_tensor(inputs[n]) for n in ("query", "value"))
@@ -95,7 +97,8 @@ def test_a_row_with_no_key_keeps_its_query():
     randomize(layer, inputs)
     kernel = ops.convert_to_numpy(layer.kernel)
     np.testing.assert_allclose(
-        run(layer, inputs)[0], np.tanh(inputs["query"][0] @ kernel[3:]), 1e-5, 1e-6)
+        run(layer, inputs)[0], np.tanh(inputs["query"][0] @ kernel[3:]), 1e-5, 1e-6
+    )
 
 
 def test_padding_never_reaches_the_output():
@@ -127,7 +130,7 @@ def test_decoding_with_a_cache_equals_one_full_pass_under_a_mask_of_keras():
     full = ops.convert_to_numpy(layer(x, x, use_causal_mask=True))
     cache, parts = layer.attention.make_cache(2, 6, 5), []
     for i in range(0, 4, 2):
-        part = keras.layers.Masking()(x[:, i:i + 2])  # a slice has no mask of its own
+        part = keras.layers.Masking()(x[:, i : i + 2])  # a slice has no mask of its own
         output, cache = layer(part, part, cache=cache, cache_index=i)
         parts.append(ops.convert_to_numpy(output))
     np.testing.assert_allclose(np.concatenate(parts, 1), full, 1e-5, 1e-6)
@@ -142,5 +145,7 @@ def test_calls_that_cannot_be_right_are_errors():
         with pytest.raises(ValueError, match=f"Set them in that layer. .*{next(iter(given))}="):
             LuongAttention(4, attention=HardAttention(), **given)
     with pytest.raises(ValueError, match="value_mask > 0.5"):
-        make()(*(ops.convert_to_tensor(inputs_of()[n]) for n in ("query", "value")),
-               value_mask=np.ones((2, 4), "float32"))
+        make()(
+            *(ops.convert_to_tensor(inputs_of()[n]) for n in ("query", "value")),
+            value_mask=np.ones((2, 4), "float32"),
+        )

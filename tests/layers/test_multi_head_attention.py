@@ -111,8 +111,10 @@ def test_it_equals_keras_own_layer_with_the_same_weights(causal):
     found = weights_of(ours)
     parts = []
     for name, dim in (("query", KEY_DIM), ("key", KEY_DIM), ("value", 4)):
-        parts += [found[f"{name}_kernel"].reshape(-1, HEADS, dim),
-                  found[f"{name}_bias"].reshape(HEADS, dim)]
+        parts += [
+            found[f"{name}_kernel"].reshape(-1, HEADS, dim),
+            found[f"{name}_bias"].reshape(HEADS, dim),
+        ]
     theirs.set_weights([*parts, found["output_kernel"].reshape(HEADS, 4, -1), found["output_bias"]])
     options = {"attention_mask": mask, "use_causal_mask": causal, "return_attention_scores": True}
     for a, b in zip(ours(query, value, **options), theirs(query, value, **options), strict=True):
@@ -125,8 +127,10 @@ def test_outputs_move_with_inputs_and_heads_have_no_order():
     whole = run(layer, {"query": x, "value": x})
     moved = run(layer, {"query": x[:, order], "value": x[:, order]})
     np.testing.assert_allclose(moved, whole[:, order], atol=1e-6)
-    others = [ops.convert_to_numpy(layer(x, normal(2, 4, 5)[:, order]))
-              for order in ([0, 1, 2, 3], [2, 0, 3, 1])]
+    others = [
+        ops.convert_to_numpy(layer(x, normal(2, 4, 5)[:, order]))
+        for order in ([0, 1, 2, 3], [2, 0, 3, 1])
+    ]
     np.testing.assert_allclose(*others, atol=1e-6)
     swapped = make(fused=None)
     swapped.build(x.shape, x.shape)
@@ -134,8 +138,13 @@ def test_outputs_move_with_inputs_and_heads_have_no_order():
     turn = np.roll(np.arange(HEADS * KEY_DIM), KEY_DIM)
     for weight in swapped.weights:
         values = ops.convert_to_numpy(weight)
-        weight.assign(values[turn] if weight.name == "output_kernel" else
-                      values if weight.name == "output_bias" else values[..., turn])
+        weight.assign(
+            values[turn]
+            if weight.name == "output_kernel"
+            else values
+            if weight.name == "output_bias"
+            else values[..., turn]
+        )
     np.testing.assert_allclose(run(swapped, {"query": x, "value": x}), before, atol=1e-6)
 
 
@@ -143,8 +152,9 @@ def test_one_head_with_unit_kernels_is_scaled_dot_product_attention():
     query, value = normal(2, 3, 4), normal(2, 5, 4, seed=1)
     layer = MultiHeadAttention(1, 4, use_bias=False, fused=None, kernel_initializer="identity")
     weights = softmax(query @ value.swapaxes(1, 2) / 2.0)
-    np.testing.assert_allclose(run(layer, {"query": query, "value": value}), weights @ value,
-                               atol=1e-6)
+    np.testing.assert_allclose(
+        run(layer, {"query": query, "value": value}), weights @ value, atol=1e-6
+    )
 
 
 def test_initial_weights_do_not_depend_on_fusing():
@@ -294,8 +304,9 @@ def test_a_mask_of_keras_is_no_mask_of_the_cache(step):
         return layer(embedded, embedded, cache=cache, cache_index=index, **masks)
 
     def replay(part, cache, index):
-        return model(keras.tree.map_structure(ops.convert_to_numpy,
-                                              [part, cache, np.array([index, index])]))
+        return model(
+            keras.tree.map_structure(ops.convert_to_numpy, [part, cache, np.array([index, index])])
+        )
 
     for function, expected, masks in (
         (decode, full, {"value_mask": mask}), (decode, unmasked, {}), (replay, unmasked, {}),

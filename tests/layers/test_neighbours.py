@@ -44,7 +44,8 @@ def test_an_unbuilt_model_learns_by_plain_fit_and_reloads(tmp_path):
     again = keras.saving.load_model(tmp_path / "model.keras")
     np.testing.assert_allclose(
         ops.convert_to_numpy(again(batch)["mlm_logits"]),
-        ops.convert_to_numpy(model(batch)["mlm_logits"]), atol=1e-5,
+        ops.convert_to_numpy(model(batch)["mlm_logits"]),
+        atol=1e-5,
     )
 
 
@@ -54,8 +55,9 @@ def test_shifts_of_another_number_than_heads_are_refused():
 
 
 def test_heads_of_a_new_encoder_look_at_their_neighbours():
-    encoder = BertEncoder(500, 1, 128, 2, dropout=0.0, initial_attention="neighbours",
-                          initializer_range=0.05, seed=3)
+    encoder = BertEncoder(
+        500, 1, 128, 2, dropout=0.0, initial_attention="neighbours", initializer_range=0.05, seed=3
+    )
     encoder.build()
     ids = np.random.default_rng(0).integers(0, 500, (4, 40))
     layer = encoder.encoder_layers[0]

@@ -22,26 +22,38 @@ def pair(query, value, **options):
     ours = MultiHeadAttention(2, 3, fused=None, **options)
     for layer in (theirs, ours):
         layer(query, value)
-    names = [f"{part}_{kind}" for part in ("query", "key", "value", "output")
-             for kind in ("kernel", "bias")]
+    names = [
+        f"{part}_{kind}"
+        for part in ("query", "key", "value", "output")
+        for kind in ("kernel", "bias")
+    ]
     flat = dict(zip(names, theirs.get_weights(), strict=True))
     for weight in ours.weights:
         weight.assign(flat[weight.name].reshape(weight.shape))
     return theirs, ours
 
 
-@pytest.mark.parametrize("axes, shape, other", [
-    (None, (2, 3, 4, 5), (2, 3, 4, 5)), (None, (2, 3, 4, 5), (2, 6, 2, 5)),
-    ((1, 2), (2, 3, 4, 5), (2, 2, 4, 5)), (2, (2, 3, 4, 5), (2, 3, 6, 5)),
-    ((1,), (2, 3, 4, 5), (2, 7, 4, 5)), ((1, 3), (2, 2, 3, 4, 5), (2, 2, 3, 6, 5)),
-    ((3, 1), (2, 2, 3, 4, 5), (2, 2, 3, 6, 5)), ((2, 1), (2, 3, 4, 5), (2, 6, 2, 5)),
-    ((2, 3, 1), (2, 2, 3, 4, 5), (2, 2, 1, 6, 5)), ((1,), (2, 3, 5), (2, 4, 5))])
+@pytest.mark.parametrize(
+    "axes, shape, other",
+    [
+        (None, (2, 3, 4, 5), (2, 3, 4, 5)),
+        (None, (2, 3, 4, 5), (2, 6, 2, 5)),
+        ((1, 2), (2, 3, 4, 5), (2, 2, 4, 5)),
+        (2, (2, 3, 4, 5), (2, 3, 6, 5)),
+        ((1,), (2, 3, 4, 5), (2, 7, 4, 5)),
+        ((1, 3), (2, 2, 3, 4, 5), (2, 2, 3, 6, 5)),
+        ((3, 1), (2, 2, 3, 4, 5), (2, 2, 3, 6, 5)),
+        ((2, 1), (2, 3, 4, 5), (2, 6, 2, 5)),
+        ((2, 3, 1), (2, 2, 3, 4, 5), (2, 2, 1, 6, 5)),
+        ((1,), (2, 3, 5), (2, 4, 5)),
+    ],
+)
 def test_axes_of_attention_are_those_of_keras(axes, shape, other):
     query, value = values(*shape), values(*other)
     theirs, ours = pair(query, value, attention_axes=axes)
     inner = theirs(query, value, return_attention_scores=True)[1].shape
     number = len(shape) - 2 if axes is None else len(np.atleast_1d(axes))
-    mask = RANDOM.random((2, *inner[-2 * number:])) > 0.3
+    mask = RANDOM.random((2, *inner[-2 * number :])) > 0.3
     mask[..., 0] = True  # a query without a key is where the two differ
     for given in (None, mask):
         expected = theirs(query, value, attention_mask=given, return_attention_scores=True)
@@ -55,14 +67,21 @@ def test_axes_of_attention_are_those_of_keras(axes, shape, other):
 def test_rows_of_a_grid_are_as_sequences_alone(fused):
     grid = values(2, 3, 4, 6)
     mask = np.arange(4) < np.array([[[4], [2], [0]], [[1], [4], [3]]])
-    layer = MultiHeadAttention(2, 4, fused=fused, attention_axes=-2, position=RotaryEmbedding(),
-                               seed=0)
-    found = ops.convert_to_numpy(layer(grid, grid, query_mask=mask, value_mask=mask,
-                                       use_causal_mask=True))
+    layer = MultiHeadAttention(
+        2, 4, fused=fused, attention_axes=-2, position=RotaryEmbedding(), seed=0
+    )
+    found = ops.convert_to_numpy(
+        layer(grid, grid, query_mask=mask, value_mask=mask, use_causal_mask=True)
+    )
     alone = MultiHeadAttention(2, 4, fused=fused, position=RotaryEmbedding(), seed=0)
     for row in range(3):
-        expected = alone(grid[:, row], grid[:, row], query_mask=mask[:, row],
-                         value_mask=mask[:, row], use_causal_mask=True)
+        expected = alone(
+            grid[:, row],
+            grid[:, row],
+            query_mask=mask[:, row],
+            value_mask=mask[:, row],
+            use_causal_mask=True,
+        )
         np.testing.assert_allclose(found[:, row], ops.convert_to_numpy(expected), atol=1e-5)
 
 
@@ -77,16 +96,22 @@ def test_sizes_that_are_unknown_and_compiled_and_saved(tmp_path):
     assert again.output_shape == (None, None, None, 6)
     for call in (again, compiled(lambda x: layer(x, x))):
         np.testing.assert_allclose(ops.convert_to_numpy(call(x)), expected, atol=1e-5)
-    np.testing.assert_allclose(again.predict(x[:, :2], verbose=0),
-                               ops.convert_to_numpy(layer(x[:, :2], x[:, :2])), atol=1e-5)
+    np.testing.assert_allclose(
+        again.predict(x[:, :2], verbose=0),
+        ops.convert_to_numpy(layer(x[:, :2], x[:, :2])),
+        atol=1e-5,
+    )
 
 
-@pytest.mark.parametrize("shape, other, options, message", [
-    ((2, 3, 4, 5), (2, 9, 4, 5), {"attention_axes": 2}, "must have equal sizes in all axes "),
-    ((2, 3, 4, 5), (2, 3, 4, 5), {"attention_axes": 3}, r"must be among \(1, 2\)"),
-    ((2, 3, 4, 5), (2, 3, 4, 5), {"attention_axes": 0}, r"must be among \(1, 2\)"),
-    ((2, 3, 4, 5), (2, 3, 5), {}, r"query must be of shape \(B, T, Q\)"),
-])
+@pytest.mark.parametrize(
+    "shape, other, options, message",
+    [
+        ((2, 3, 4, 5), (2, 9, 4, 5), {"attention_axes": 2}, "must have equal sizes in all axes "),
+        ((2, 3, 4, 5), (2, 3, 4, 5), {"attention_axes": 3}, r"must be among \(1, 2\)"),
+        ((2, 3, 4, 5), (2, 3, 4, 5), {"attention_axes": 0}, r"must be among \(1, 2\)"),
+        ((2, 3, 4, 5), (2, 3, 5), {}, r"query must be of shape \(B, T, Q\)"),
+    ],
+)
 def test_axes_that_cannot_be(shape, other, options, message):
     with pytest.raises(ValueError, match=message):
         MultiHeadAttention(2, 3, **options)(values(*shape), values(*other))
@@ -103,8 +128,11 @@ def test_a_cache_takes_sequences_alone():
 @pytest.mark.parametrize("fused", ["qkv", "kv", None])
 def test_penalties_are_those_of_keras(fused):
     x = values(2, 3, 6)
-    options = {"kernel_regularizer": keras.regularizers.L1L2(0.1, 0.2),
-               "bias_regularizer": keras.regularizers.L2(0.3), "bias_initializer": "ones"}
+    options = {
+        "kernel_regularizer": keras.regularizers.L1L2(0.1, 0.2),
+        "bias_regularizer": keras.regularizers.L2(0.3),
+        "bias_initializer": "ones",
+    }
     theirs, plain = pair(x, x, **options)
     ours = MultiHeadAttention(2, 3, fused=fused, **options)
     ours(x, x)
@@ -113,7 +141,8 @@ def test_penalties_are_those_of_keras(fused):
     for kind in ("kernel", "bias"):
         if joined:
             own[f"{'_'.join(joined)}_{kind}"] = np.concatenate(
-                [own[f"{part}_{kind}"] for part in joined], axis=-1)
+                [own[f"{part}_{kind}"] for part in joined], axis=-1
+            )
     for weight in ours.weights:
         weight.assign(own[weight.name])
     np.testing.assert_allclose(float(sum(ours.losses)), float(sum(theirs.losses)), 1e-5)
@@ -124,8 +153,13 @@ def test_penalties_are_those_of_keras(fused):
 
 @pytest.mark.parametrize("fused", ["qkv", None])
 def test_constraints_hold_after_a_step(fused):
-    layer = MultiHeadAttention(2, 3, fused=fused, kernel_constraint=keras.constraints.MaxNorm(0.5),
-                               bias_constraint="non_neg")
+    layer = MultiHeadAttention(
+        2,
+        3,
+        fused=fused,
+        kernel_constraint=keras.constraints.MaxNorm(0.5),
+        bias_constraint="non_neg",
+    )
     inputs = keras.Input((4, 6))
     model = keras.Model(inputs, layer(inputs, inputs))
     model.compile(keras.optimizers.SGD(1.0), "mse")

@@ -36,8 +36,9 @@ def logits(weights, query, value, value_mask=None):
     """Vinyals et al., eq. 3, one by one."""
     found = np.zeros((*query.shape[:2], value.shape[1]))
     for b, i, j in np.ndindex(*found.shape):
-        hidden = np.tanh(query[b, i] @ weights["score/query_kernel"]
-                         + value[b, j] @ weights["score/key_kernel"])
+        hidden = np.tanh(
+            query[b, i] @ weights["score/query_kernel"] + value[b, j] @ weights["score/key_kernel"]
+        )
         found[b, i, j] = (hidden @ weights["score/vector"])[0]
     return found if value_mask is None else np.where(value_mask[:, None] > 0, found, -1e30)
 
@@ -67,8 +68,9 @@ def test_logits_are_float32_under_any_policy():
         found = half(inputs["query"], inputs["value"], value_mask=MASK)
         assert keras.backend.standardize_dtype(found.dtype) == "float32"
         found = ops.convert_to_numpy(found)
-        np.testing.assert_allclose(np.where(MASK[:, None] > 0, found, expected), expected,
-                                   atol=0.05)
+        np.testing.assert_allclose(
+            np.where(MASK[:, None] > 0, found, expected), expected, atol=0.05
+        )
         assert (found.transpose(0, 2, 1)[MASK == 0] < -1e29).all()
 
 
@@ -93,7 +95,8 @@ def test_a_query_with_nothing_to_point_at_has_no_distribution_and_finite_gradien
 def test_an_embedding_gives_the_mask_and_the_model_reloads(tmp_path):
     ids, query = keras.Input((None,), dtype="int32"), keras.Input((None, 5))
     value = keras.layers.Bidirectional(keras.layers.LSTM(2, return_sequences=True))(
-        keras.layers.Embedding(9, 6, mask_zero=True)(ids))
+        keras.layers.Embedding(9, 6, mask_zero=True)(ids)
+    )
     model = keras.Model([ids, query], pointer()(query, value, return_attention_scores=True))
     arrays = [np.array([[1, 2, 0], [3, 0, 0]]), normal(2, 1, 5)]
     found = ops.convert_to_numpy(model(arrays)[1])
@@ -106,22 +109,26 @@ def test_an_embedding_gives_the_mask_and_the_model_reloads(tmp_path):
 def mixture():
     random = np.random.default_rng(2)
     words, attention = random.dirichlet(np.ones(5), (2, 3)), random.dirichlet(np.ones(4), (2, 3))
-    return {"vocabulary_probabilities": words.astype("float32"),
-            "attention": attention.astype("float32"),
-            "source_ids": np.array([[5, 1, 5, 5], [6, 0, 4, 0]]),  # duplicates; 5, 6 unknown
-            "generation_probability": random.uniform(size=(2, 3, 1)).astype("float32")}
+    return {
+        "vocabulary_probabilities": words.astype("float32"),
+        "attention": attention.astype("float32"),
+        "source_ids": np.array([[5, 1, 5, 5], [6, 0, 4, 0]]),  # duplicates; 5, 6 unknown
+        "generation_probability": random.uniform(size=(2, 3, 1)).astype("float32"),
+    }
 
 
-def scattered(weights, vocabulary_probabilities, attention, source_ids, generation_probability,
-              num_oov=2):
+def scattered(
+    weights, vocabulary_probabilities, attention, source_ids, generation_probability, num_oov=2
+):
     """See et al., eq. 9, place by place."""
     b, t, v = vocabulary_probabilities.shape
     found = np.zeros((b, t, v + num_oov))
     found[..., :v] = generation_probability * vocabulary_probabilities
     for i, j, s in np.ndindex(*attention.shape):
         if 0 <= source_ids[i, s] < v + num_oov:
-            found[i, j, source_ids[i, s]] += (
-                (1 - generation_probability[i, j, 0]) * attention[i, j, s])
+            found[i, j, source_ids[i, s]] += (1 - generation_probability[i, j, 0]) * attention[
+                i, j, s
+            ]
     return found
 
 
@@ -137,7 +144,7 @@ def test_copies_add_up_as_in_a_loop():
 
 def test_ids_out_of_range_are_left_out_and_reach_no_other_row():
     inputs = mixture()
-    inputs["source_ids"] = np.array([[7, 70, -1, 2], [6, -2**31, 2**31 - 1, 0]])
+    inputs["source_ids"] = np.array([[7, 70, -1, 2], [6, -(2**31), 2**31 - 1, 0]])
     np.testing.assert_allclose(run(CopyDistribution(2), inputs), scattered({}, **inputs), 1e-5)
 
 
@@ -152,8 +159,12 @@ def test_probabilities_stay_float32_under_a_half_precision_policy():
 
 def test_a_functional_model_copies_and_reloads(tmp_path):
     inputs = mixture()
-    symbols = {name: keras.Input((None,) if x.ndim == 2 else (None, x.shape[-1]), name=name,
-                                 dtype=x.dtype.name) for name, x in inputs.items()}
+    symbols = {
+        name: keras.Input(
+            (None,) if x.ndim == 2 else (None, x.shape[-1]), name=name, dtype=x.dtype.name
+        )
+        for name, x in inputs.items()
+    }
     symbols["attention"] = keras.Input((None, None), name="attention")
     output = CopyDistribution(2)(**symbols)
     assert output.shape == (None, None, 7)
@@ -161,7 +172,8 @@ def test_a_functional_model_copies_and_reloads(tmp_path):
     model.save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras")
     np.testing.assert_allclose(
-        ops.convert_to_numpy(again(inputs)), scattered({}, **inputs), 1e-5, 1e-6)
+        ops.convert_to_numpy(again(inputs)), scattered({}, **inputs), 1e-5, 1e-6
+    )
 
 
 def test_coverage_loses_by_what_is_attended_twice():
@@ -174,17 +186,25 @@ def test_coverage_loses_by_what_is_attended_twice():
             losses[b, t] = sum(min(attention[b, t, s], coverage[b, s]) for s in range(4))
         coverage = coverage + attention[:, t]
     np.testing.assert_allclose(
-        ops.convert_to_numpy(coverage_loss(attention, every)), losses, 1e-5, 1e-6)
+        ops.convert_to_numpy(coverage_loss(attention, every)), losses, 1e-5, 1e-6
+    )
     for gradient in gradients(lambda t: ops.sum(coverage_loss(*t)), [attention, every]):
         assert np.isfinite(gradient).all()
 
 
-@pytest.mark.parametrize("make, message", [
-    (lambda: PointerAttention(0), "units=0"), (lambda: CopyDistribution(-1), "num_oov=-1"),
-    (lambda: pointer()(normal(1, 1, 2), normal(1, 2, 2), value_mask=np.ones((1, 2))),
-     "value_mask"),
-    (lambda: pointer()(normal(1, 2), normal(1, 2, 2)), r"query must be of shape \(B, T, Q\)"),
-    (lambda: pointer()(normal(1, 1, 2), normal(1, 2)), r"value must be of shape \(1, S, V\)")])
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: PointerAttention(0), "units=0"),
+        (lambda: CopyDistribution(-1), "num_oov=-1"),
+        (
+            lambda: pointer()(normal(1, 1, 2), normal(1, 2, 2), value_mask=np.ones((1, 2))),
+            "value_mask",
+        ),
+        (lambda: pointer()(normal(1, 2), normal(1, 2, 2)), r"query must be of shape \(B, T, Q\)"),
+        (lambda: pointer()(normal(1, 1, 2), normal(1, 2)), r"value must be of shape \(1, S, V\)"),
+    ],
+)
 def test_wrong_arguments_are_named(make, message):
     with pytest.raises(ValueError, match=message):
         make()

@@ -76,14 +76,16 @@ def bahdanau(w, target_ids, memory, memory_mask, first=None, alignments=False):
     state_read, context_read = np.split(w["cell/readout_kernel"], [U])
 
     def step(s, x):
-        hidden = np.tanh((s @ w["cell/score/query_kernel"])[:, None]
-                         + memory @ w["cell/score/key_kernel"])
+        hidden = np.tanh(
+            (s @ w["cell/score/query_kernel"])[:, None] + memory @ w["cell/score/key_kernel"]
+        )
         a = softmax((hidden @ w["cell/score/vector"])[..., 0], memory_mask > 0)
         c = np.einsum("bs,bsd->bd", a, memory)
         z = sigmoid(x @ kernels[0] + s @ update_kernel + c @ contexts[0] + biases[0])
         r = sigmoid(x @ kernels[1] + s @ reset_kernel + c @ contexts[1] + biases[1])
-        new = np.tanh(x @ kernels[2] + (r * s) @ w["cell/candidate_kernel"] + c @ contexts[2]
-                      + biases[2])
+        new = np.tanh(
+            x @ kernels[2] + (r * s) @ w["cell/candidate_kernel"] + c @ contexts[2] + biases[2]
+        )
         read = s @ state_read + x @ kernels[3] + c @ context_read + biases[3]
         t = np.maximum(read[:, ::2], read[:, 1::2])
         return (1 - z) * s + z * new, t @ w["output_kernel"], a
@@ -96,22 +98,25 @@ def bahdanau(w, target_ids, memory, memory_mask, first=None, alignments=False):
 def lstm(w, name, x, state):
     """Of Keras: input, forget, candidate and output gate."""
     h, c = state
-    i, f, g, o = np.split(x @ w[f"{name}/kernel"] + h @ w[f"{name}/recurrent_kernel"]
-                          + w[f"{name}/bias"], 4, axis=1)
+    i, f, g, o = np.split(
+        x @ w[f"{name}/kernel"] + h @ w[f"{name}/recurrent_kernel"] + w[f"{name}/bias"], 4, axis=1
+    )
     c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
     h = sigmoid(o) * np.tanh(c)
     return h, c
 
 
 def luong_step(w, h, memory, mask):
-    a = softmax(np.einsum("bq,qd,bsd->bs", h, w["cell/luong/attention/score/kernel"], memory),
-                mask > 0)
+    a = softmax(
+        np.einsum("bq,qd,bsd->bs", h, w["cell/luong/attention/score/kernel"], memory), mask > 0
+    )
     context = np.einsum("bs,bsd->bd", a, memory)
     return np.tanh(np.concatenate([context, h], axis=1) @ w["cell/luong/kernel"]), a
 
 
 def luong(w, target_ids, memory, memory_mask, layers=("lstm",), feeding=True, alignments=False):
     """Luong et al., section 3.3; several layers one above the other."""
+
     def step(state, x):
         states, fed = state
         x, new = np.concatenate([x, fed], axis=1) if feeding else x, []
@@ -138,9 +143,12 @@ def gru(w, name, x, h):
 
 def attend_first(w, target_ids, memory, memory_mask, layers=("gru",), first=None):
     """GRUs of Keras, told what the highest one's state before finds by an additive score."""
+
     def step(states, x):
-        hidden = np.tanh((states[-1] @ w["cell/attention/score/query_kernel"])[:, None]
-                         + memory @ w["cell/attention/score/key_kernel"])
+        hidden = np.tanh(
+            (states[-1] @ w["cell/attention/score/query_kernel"])[:, None]
+            + memory @ w["cell/attention/score/key_kernel"]
+        )
         a = softmax((hidden @ w["cell/attention/score/vector"])[..., 0], memory_mask > 0)
         x, new = np.concatenate([x, np.einsum("bs,bsd->bd", a, memory)], axis=1), []
         for name, h in zip(layers, states, strict=True):
@@ -159,23 +167,39 @@ def bahdanau_cell(dtype=None, **kwargs):
 def luong_cell(dtype=None, layers=("lstm",), **kwargs):
     cells = [keras.layers.LSTMCell(U, dtype=dtype, name=name) for name in layers]
     cell = cells[0] if len(cells) == 1 else keras.layers.StackedRNNCells(cells, name="stack")
-    return AttentionCell(cell, LuongAttention(A, seed=3, dtype=dtype, name="luong"), dtype=dtype,
-                         name="cell", **kwargs)
+    return AttentionCell(
+        cell,
+        LuongAttention(A, seed=3, dtype=dtype, name="luong"),
+        dtype=dtype,
+        name="cell",
+        **kwargs,
+    )
 
 
 def first_cell(dtype=None, layers=("gru",)):
     cells = [keras.layers.GRUCell(U, dtype=dtype, name=name) for name in layers]
     return AttentionCell(
         cells[0] if len(cells) == 1 else keras.layers.StackedRNNCells(cells, name="stack"),
-        Attention("additive", A, seed=3, dtype=dtype, name="attention"), "attend_first",
-        dtype=dtype, name="cell")
+        Attention("additive", A, seed=3, dtype=dtype, name="attention"),
+        "attend_first",
+        dtype=dtype,
+        name="cell",
+    )
 
 
-@pytest.mark.parametrize("cell, reference", [
-    (bahdanau_cell, bahdanau), (luong_cell, luong), (first_cell, attend_first),
-    (lambda dtype: luong_cell(dtype, input_feeding=False),
-     lambda w, **inputs: luong(w, **inputs, feeding=False)),
-], ids=["bahdanau", "luong", "first", "unfed"])
+@pytest.mark.parametrize(
+    "cell, reference",
+    [
+        (bahdanau_cell, bahdanau),
+        (luong_cell, luong),
+        (first_cell, attend_first),
+        (
+            lambda dtype: luong_cell(dtype, input_feeding=False),
+            lambda w, **inputs: luong(w, **inputs, feeding=False),
+        ),
+    ],
+    ids=["bahdanau", "luong", "first", "unfed"],
+)
 def test_every_check_of_a_layer_with_padding_anywhere(cell, reference):
     check_layer(lambda **k: decoder(cell, **k), INPUTS, reference)
 
@@ -184,15 +208,23 @@ def test_every_check_of_a_layer_with_padding_anywhere(cell, reference):
 def test_alignments_are_the_weights_of_attention(cell, reference):
     layer = decoder(cell)
     randomize(layer, INPUTS)
-    np.testing.assert_allclose(run(layer, INPUTS, index=1),
-                               reference(weights_of(layer), **INPUTS, alignments=True), 1e-5, 1e-6)
+    np.testing.assert_allclose(
+        run(layer, INPUTS, index=1),
+        reference(weights_of(layer), **INPUTS, alignments=True),
+        1e-5,
+        1e-6,
+    )
 
 
 def test_the_first_state_of_bahdanau_comes_from_the_encoder():
     layer, first = decoder(bahdanau_cell), normal(2, U, seed=4)
     randomize(layer, INPUTS)
-    np.testing.assert_allclose(run(layer, {**INPUTS, "initial_state": first}),
-                               bahdanau(weights_of(layer), **INPUTS, first=first), 1e-5, 1e-5)
+    np.testing.assert_allclose(
+        run(layer, {**INPUTS, "initial_state": first}),
+        bahdanau(weights_of(layer), **INPUTS, first=first),
+        1e-5,
+        1e-5,
+    )
     with pytest.raises(ValueError, match="units=4"):
         layer(IDS, normal(2, 5, D), initial_state=normal(2, U + 1))
 
@@ -206,16 +238,18 @@ def test_bahdanaus_update_gate_is_one_minus_that_of_keras():
         kernel.assign(normal(*kernel.shape, seed=5))
     cell.context_kernel.assign(np.zeros((D, 3 * U)))
     sign = np.repeat([-1, 1, 1], U)
-    gates, own = (ops.convert_to_numpy(kernel) for kernel in (cell.gate_kernel,
-                                                              cell.candidate_kernel))
-    gru.kernel.assign(sign * ops.convert_to_numpy(cell.input_kernel)[:, :3 * U])
+    gates, own = (
+        ops.convert_to_numpy(kernel) for kernel in (cell.gate_kernel, cell.candidate_kernel)
+    )
+    gru.kernel.assign(sign * ops.convert_to_numpy(cell.input_kernel)[:, : 3 * U])
     gru.recurrent_kernel.assign(sign * np.concatenate([gates, own], axis=1))
-    gru.bias.assign(sign * ops.convert_to_numpy(cell.bias)[:3 * U])
+    gru.bias.assign(sign * ops.convert_to_numpy(cell.bias)[: 3 * U])
     x, state = ops.convert_to_tensor(normal(2, E)), ops.convert_to_tensor(normal(2, U, seed=1))
     memory = cell.prepare_memory(ops.convert_to_tensor(normal(2, 5, D)))
     _, (found,) = cell(cell.prepare_inputs(x), [state], memory)
-    np.testing.assert_allclose(ops.convert_to_numpy(found),
-                               ops.convert_to_numpy(gru(x, state)[0]), 1e-5, 1e-6)
+    np.testing.assert_allclose(
+        ops.convert_to_numpy(found), ops.convert_to_numpy(gru(x, state)[0]), 1e-5, 1e-6
+    )
 
 
 def test_stacked_cells_feed_the_lowest_and_ask_with_the_highest():
@@ -223,20 +257,26 @@ def test_stacked_cells_feed_the_lowest_and_ask_with_the_highest():
     layer = decoder(lambda dtype: luong_cell(dtype, layers))
     randomize(layer, INPUTS)
     weights = {name.replace("cell/stack/", "cell/"): w for name, w in weights_of(layer).items()}
-    np.testing.assert_allclose(run(layer, INPUTS), luong(weights, **INPUTS, layers=layers),
-                               1e-5, 1e-5)
+    np.testing.assert_allclose(
+        run(layer, INPUTS), luong(weights, **INPUTS, layers=layers), 1e-5, 1e-5
+    )
 
 
-@pytest.mark.parametrize("first", [None, [normal(2, U, seed=s) for s in (4, 5)]],
-                         ids=["nested", "flat"])
+@pytest.mark.parametrize(
+    "first", [None, [normal(2, U, seed=s) for s in (4, 5)]], ids=["nested", "flat"]
+)
 def test_stacked_cells_that_attend_first_ask_with_the_highest(first):
     layers = "low", "high"
     layer = decoder(lambda dtype: first_cell(dtype, layers))
     randomize(layer, INPUTS)
     weights = {name.replace("cell/stack/", "cell/"): w for name, w in weights_of(layer).items()}
     found = layer(**INPUTS, initial_state=first)[0]
-    np.testing.assert_allclose(ops.convert_to_numpy(found), attend_first(
-        weights, **INPUTS, layers=layers, first=first), 1e-5, 1e-5)
+    np.testing.assert_allclose(
+        ops.convert_to_numpy(found),
+        attend_first(weights, **INPUTS, layers=layers, first=first),
+        1e-5,
+        1e-5,
+    )
 
 
 def test_without_feeding_one_pass_of_attention_gives_what_steps_give():
@@ -245,7 +285,7 @@ def test_without_feeding_one_pass_of_attention_gives_what_steps_give():
     wanted = run(layer, INPUTS, index=1)
     cache, memory = layer.start_decoding(normal(2, 5, D), MASK)
     for t in range(4):
-        _, weights, cache = layer(IDS[:, t:t + 1], memory, cache=cache, cache_index=t)
+        _, weights, cache = layer(IDS[:, t : t + 1], memory, cache=cache, cache_index=t)
         np.testing.assert_allclose(ops.convert_to_numpy(weights)[:, 0], wanted[:, t], 1e-5, 1e-6)
 
 
@@ -264,8 +304,9 @@ def test_monotonic_local_attention_moves_with_the_steps(feeding, joined):
     np.testing.assert_array_equal(weights > 0, np.broadcast_to(near, weights.shape))
     cache, memory = layer.start_decoding(inputs["memory"], rows=2)
     for t in range(4):
-        _, found, cache = layer(np.repeat(IDS[:, t:t + 1], 2, 0), memory, cache=cache,
-                                cache_index=t)
+        _, found, cache = layer(
+            np.repeat(IDS[:, t : t + 1], 2, 0), memory, cache=cache, cache_index=t
+        )
         np.testing.assert_allclose(ops.convert_to_numpy(found)[::2, 0], weights[:, t], 1e-5, 1e-6)
 
 
@@ -278,10 +319,11 @@ def test_targets_of_one_source_are_decoded_side_by_side(cell):
     cache, memory = layer.start_decoding(normal(2, 5, D), MASK, rows=2)
     both = np.stack([IDS, others], axis=1).reshape(4, 4)
     for t in range(4):
-        logits, _, cache = layer(both[:, t:t + 1], memory, cache=cache, cache_index=t)
+        logits, _, cache = layer(both[:, t : t + 1], memory, cache=cache, cache_index=t)
         for row in range(2):
-            np.testing.assert_allclose(ops.convert_to_numpy(logits)[row::2, 0],
-                                       wanted[row][:, t], 1e-4, 1e-5)
+            np.testing.assert_allclose(
+                ops.convert_to_numpy(logits)[row::2, 0], wanted[row][:, t], 1e-4, 1e-5
+            )
 
 
 @pytest.mark.parametrize("cell", [bahdanau_cell, luong_cell, first_cell])
@@ -301,10 +343,19 @@ def test_what_is_drawn_differs_from_step_to_step_and_call_to_call_and_repeats_by
     memory, ids = np.ones((2, 8, D), "float32"), np.ones((2, 5), "int32")
 
     def make():
-        attention = LuongAttention(A, dropout=0.5, score=AdditiveScore(3),
-                                   kernel_initializer=keras.initializers.Constant(0.1), seed=3)
-        return decoder(lambda dtype: AttentionCell(keras.layers.LSTMCell(
-            U, kernel_initializer="zeros", recurrent_initializer="zeros"), attention))
+        attention = LuongAttention(
+            A,
+            dropout=0.5,
+            score=AdditiveScore(3),
+            kernel_initializer=keras.initializers.Constant(0.1),
+            seed=3,
+        )
+        return decoder(
+            lambda dtype: AttentionCell(
+                keras.layers.LSTMCell(U, kernel_initializer="zeros", recurrent_initializer="zeros"),
+                attention,
+            )
+        )
 
     found = []
     for _ in range(2):
@@ -328,13 +379,16 @@ def test_what_is_drawn_differs_from_step_to_step_and_call_to_call_and_repeats_by
         np.testing.assert_allclose(ops.convert_to_numpy(logits), call, 1e-4, 1e-5)
 
 
-@pytest.mark.parametrize("make, message", [
-    (lambda: AttentionCell(keras.layers.GRUCell(2), None, order="middle"), "order='middle'"),
-    (lambda: AttentionCell(keras.layers.GRUCell(2, dropout=0.1), None), "with dropout are not"),
-    (lambda: BahdanauDecoderCell(0), "units=0"),
-    (lambda: BahdanauDecoderCell(2, readout="mean"), "readout='mean'"),
-    (lambda: IntraAttentionLSTMCell(2, 0), "max_length=0"),
-])
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: AttentionCell(keras.layers.GRUCell(2), None, order="middle"), "order='middle'"),
+        (lambda: AttentionCell(keras.layers.GRUCell(2, dropout=0.1), None), "with dropout are not"),
+        (lambda: BahdanauDecoderCell(0), "units=0"),
+        (lambda: BahdanauDecoderCell(2, readout="mean"), "readout='mean'"),
+        (lambda: IntraAttentionLSTMCell(2, 0), "max_length=0"),
+    ],
+)
 def test_arguments_out_of_range_are_errors_that_name_them(make, message):
     with pytest.raises(ValueError, match=message):
         make()
@@ -358,9 +412,13 @@ def lstmn(w, sequence, mask=None, window=None):
                 continue
             memory = np.zeros(U)
             first = 0 if window is None else max(0, len(hidden) - window)
-            scores = np.array([
-                np.tanh(h @ key + x @ query[:depth] + summary @ query[depth:])
-                @ w["cell/score/vector"][:, 0] for h in hidden[first:]])
+            scores = np.array(
+                [
+                    np.tanh(h @ key + x @ query[:depth] + summary @ query[depth:])
+                    @ w["cell/score/vector"][:, 0]
+                    for h in hidden[first:]
+                ]
+            )
             summary = np.zeros(U)
             if len(scores):
                 a = softmax(scores)
@@ -377,7 +435,10 @@ def lstmn(w, sequence, mask=None, window=None):
 def reader(length=5, dtype=None):
     return keras.layers.RNN(
         IntraAttentionLSTMCell(U, length, 3, seed=1, dtype=dtype, name="cell"),
-        return_sequences=True, dtype=dtype, name="reader")
+        return_sequences=True,
+        dtype=dtype,
+        name="reader",
+    )
 
 
 def test_lstmn_is_that_of_the_paper_in_every_check():
@@ -397,20 +458,25 @@ def test_lstmn_leaves_nothing_of_padding_on_its_tape_and_forgets_the_oldest():
     x, mask = normal(2, 5, E), np.array([[0, 0, 1, 1, 1], [1, 0, 1, 1, 0]])
     layer = reader(2)
     randomize(layer, {"sequence": x})
-    np.testing.assert_allclose(run(layer, {"sequence": x}),
-                               lstmn(weights_of(layer), x, window=2), 1e-5, 1e-5)
+    np.testing.assert_allclose(
+        run(layer, {"sequence": x}), lstmn(weights_of(layer), x, window=2), 1e-5, 1e-5
+    )
     found = ops.convert_to_numpy(layer(x, mask=ops.convert_to_tensor(mask > 0)))
     expected = lstmn(weights_of(layer), x, mask, window=2)
     np.testing.assert_allclose(found[mask > 0], expected[mask > 0], 1e-5, 1e-5)
 
 
-@pytest.mark.parametrize("make", [
-    lambda: MultiHeadAttention(2, 4, fused=None, seed=0),
-    lambda: keras.layers.MultiHeadAttention(2, 4, seed=0)], ids=["ours", "keras"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: MultiHeadAttention(2, 4, fused=None, seed=0),
+        lambda: keras.layers.MultiHeadAttention(2, 4, seed=0),
+    ],
+    ids=["ours", "keras"],
+)
 @pytest.mark.parametrize("order", ["attend_last", "attend_first"])
 def test_weights_of_several_heads_are_averaged(make, order):
-    layer = RecurrentDecoder(
-        AttentionCell(keras.layers.LSTMCell(U), make(), order), V, E, seed=1)
+    layer = RecurrentDecoder(AttentionCell(keras.layers.LSTMCell(U), make(), order), V, E, seed=1)
     logits, weights = layer(**INPUTS)
     assert logits.shape == (*IDS.shape, V) and weights.shape == (*IDS.shape, 5)
     weights = ops.convert_to_numpy(weights)

@@ -34,8 +34,11 @@ def bahdanau():
 
 
 def luong():
-    return AttentionCell(keras.layers.LSTMCell(U, name="lstm"),
-                         LuongAttention(U, seed=3, name="attention"), name="cell")
+    return AttentionCell(
+        keras.layers.LSTMCell(U, name="lstm"),
+        LuongAttention(U, seed=3, name="attention"),
+        name="cell",
+    )
 
 
 def decoder(cell=bahdanau, **kwargs):
@@ -97,8 +100,10 @@ def test_a_ratio_of_one_tells_every_step_the_target_and_so_does_evaluation():
     inputs = inputs_of(3)
     layer = made(inputs, teacher_forcing_ratio=0.0)
     wanted = run(layer, inputs, {"training": False})
-    for arguments in ({"teacher_forcing_ratio": 1.0, "training": True},
-                      {"teacher_forcing_ratio": ops.ones(()), "training": True}):
+    for arguments in (
+        {"teacher_forcing_ratio": 1.0, "training": True},
+        {"teacher_forcing_ratio": ops.ones(()), "training": True},
+    ):
         np.testing.assert_allclose(run(layer, inputs, arguments), wanted, 1e-5, 1e-5)
     assert np.abs(run(layer, inputs, {"training": True}) - wanted).max() > 1e-2
 
@@ -123,7 +128,8 @@ def test_one_draw_decides_for_a_sequence_or_for_a_step():
     again = made(inputs, level="sequence")
     np.testing.assert_array_equal(
         like(run(again, inputs, {"teacher_forcing_ratio": 0.7}), forced),
-        like(run(made(inputs), inputs, {"teacher_forcing_ratio": 0.7}), forced))
+        like(run(made(inputs), inputs, {"teacher_forcing_ratio": 0.7}), forced),
+    )
 
 
 def test_a_schedule_counts_the_steps_of_training_also_when_compiled(tmp_path):
@@ -158,33 +164,46 @@ def test_a_schedule_counts_the_steps_of_training_also_when_compiled(tmp_path):
 
 def attending(attention, **kwargs):
     """A cell with an attention of its own each time."""
-    return lambda: AttentionCell(keras.layers.GRUCell(U, name="gru"), attention(), name="cell",
-                                 **kwargs)
+    return lambda: AttentionCell(
+        keras.layers.GRUCell(U, name="gru"), attention(), name="cell", **kwargs
+    )
 
 
-@pytest.mark.parametrize("cell", [
-    bahdanau, luong, attending(lambda: None), attending(LocalAttention, order="attend_first"),
-    attending(lambda: Attention("additive")),
-    *(attending(make, input_feeding=False) for make in (
-        lambda: Attention("additive"), lambda: LocalAttention(1),
-        lambda: LocalAttention(1, "predictive"), lambda: HardAttention(score="additive"),
-        lambda: LuongAttention(U, attention=LocalAttention(1)),
-        lambda: Attention(LocationScore(4)))),
-])
+@pytest.mark.parametrize(
+    "cell",
+    [
+        bahdanau,
+        luong,
+        attending(lambda: None),
+        attending(LocalAttention, order="attend_first"),
+        attending(lambda: Attention("additive")),
+        *(
+            attending(make, input_feeding=False)
+            for make in (
+                lambda: Attention("additive"),
+                lambda: LocalAttention(1),
+                lambda: LocalAttention(1, "predictive"),
+                lambda: HardAttention(score="additive"),
+                lambda: LuongAttention(U, attention=LocalAttention(1)),
+                lambda: Attention(LocationScore(4)),
+            )
+        ),
+    ],
+)
 def test_many_words_of_several_targets_at_once_are_those_of_one_pass_each(cell):
     inputs = inputs_of(2)
     layer = made(inputs, cell)
     targets = inputs["target_ids"], (inputs["target_ids"] + 1) % V
-    wanted = [[run(layer, {**inputs, "target_ids": ids}, index=i) for ids in targets]
-              for i in (0, 1)]
+    wanted = [
+        [run(layer, {**inputs, "target_ids": ids}, index=i) for ids in targets] for i in (0, 1)
+    ]
     wanted = [np.stack(of_targets, axis=1).reshape(4, 5, -1) for of_targets in wanted]
     ids = np.stack(targets, axis=1).reshape(4, 5)
     cache, memory = layer.start_decoding(inputs["memory"], rows=2)
     for start, end in ((0, 3), (3, 5)):
         *found, cache = layer(ids[:, start:end], memory, cache=cache, cache_index=start)
         for one, whole in zip(found, wanted, strict=True):
-            np.testing.assert_allclose(
-                ops.convert_to_numpy(one), whole[:, start:end], 1e-4, 1e-4)
+            np.testing.assert_allclose(ops.convert_to_numpy(one), whole[:, start:end], 1e-4, 1e-4)
 
 
 @pytest.mark.parametrize("cell", [bahdanau, luong])
@@ -203,12 +222,14 @@ def test_padding_reaches_neither_logits_nor_alignments(cell, ratio):
     layer = made(inputs, cell)
     arguments = {"teacher_forcing_ratio": ratio}
     wanted = [run(layer, inputs, arguments, i) for i in (0, 1)]
-    np.testing.assert_array_equal(wanted[1][np.broadcast_to(
-        inputs["memory_mask"][:, None] == 0, wanted[1].shape)], 0.0)
+    np.testing.assert_array_equal(
+        wanted[1][np.broadcast_to(inputs["memory_mask"][:, None] == 0, wanted[1].shape)], 0.0
+    )
     for other in with_other_padding(inputs, "memory_mask", ["memory"]):
         for i in (0, 1):
-            np.testing.assert_allclose(run(layer, other, arguments, i)[..., :[V, 4][i]],
-                                       wanted[i], 1e-5, 1e-5)
+            np.testing.assert_allclose(
+                run(layer, other, arguments, i)[..., : [V, 4][i]], wanted[i], 1e-5, 1e-5
+            )
     longer = {**inputs, "target_ids": np.pad(inputs["target_ids"], ((0, 0), (0, 3)))}
     np.testing.assert_allclose(run(layer, longer, arguments)[:, :5], wanted[0], 1e-5, 1e-5)
     one = {name: x[:1] for name, x in inputs.items()}
@@ -231,10 +252,17 @@ def test_masks_of_keras_work_without_an_argument():
 
 
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
-@pytest.mark.parametrize("make", [
-    lambda dtype: BahdanauDecoderCell(4, seed=0, dtype=dtype),
-    lambda dtype: AttentionCell(keras.layers.GRUCell(4, dtype=dtype),
-                                LuongAttention(4, seed=0, dtype=dtype), dtype=dtype)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda dtype: BahdanauDecoderCell(4, seed=0, dtype=dtype),
+        lambda dtype: AttentionCell(
+            keras.layers.GRUCell(4, dtype=dtype),
+            LuongAttention(4, seed=0, dtype=dtype),
+            dtype=dtype,
+        ),
+    ],
+)
 def test_a_decoder_and_its_cell_may_have_different_policies(make, policy):
     ids, memory = np.array([[1, 5, 6]]), np.ones((1, 2, 8), "float32")
     for of_cell, of_decoder in (("float32", policy), (policy, "float32"), (policy, policy)):
@@ -245,8 +273,11 @@ def test_a_decoder_and_its_cell_may_have_different_policies(make, policy):
         decoder.set_weights(plain.get_weights())
         for x, wanted in zip(decoder(ids, memory), expected, strict=True):
             assert keras.backend.standardize_dtype(x.dtype) == decoder.compute_dtype
-            np.testing.assert_allclose(ops.convert_to_numpy(ops.cast(x, "float32")),
-                                       ops.convert_to_numpy(wanted), atol=0.03)
+            np.testing.assert_allclose(
+                ops.convert_to_numpy(ops.cast(x, "float32")),
+                ops.convert_to_numpy(wanted),
+                atol=0.03,
+            )
 
 
 def test_dropout_repeats_by_seed_and_is_absent_at_inference():
@@ -264,25 +295,37 @@ def test_dropout_repeats_by_seed_and_is_absent_at_inference():
     assert np.abs(weights_of(first)["embedding"] - weights_of(second)["embedding"]).max() > 0.01
 
 
-@pytest.mark.parametrize("arguments, message", [
-    ({"vocabulary_size": 0}, "vocabulary_size=0"), ({"embedding_dim": 0}, "embedding_dim=0"),
-    ({"teacher_forcing_ratio": 1.5}, "teacher_forcing_ratio=1.5"), ({"level": "word"}, "'word'"),
-    ({"dropout": 1.0}, "dropout=1.0"),
-])
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"vocabulary_size": 0}, "vocabulary_size=0"),
+        ({"embedding_dim": 0}, "embedding_dim=0"),
+        ({"teacher_forcing_ratio": 1.5}, "teacher_forcing_ratio=1.5"),
+        ({"level": "word"}, "'word'"),
+        ({"dropout": 1.0}, "dropout=1.0"),
+    ],
+)
 def test_arguments_out_of_range_are_errors_that_name_them(arguments, message):
     with pytest.raises(ValueError, match=message):
-        RecurrentDecoder(**{"cell": bahdanau(), "vocabulary_size": V, "embedding_dim": E,
-                            **arguments})
+        RecurrentDecoder(
+            **{"cell": bahdanau(), "vocabulary_size": V, "embedding_dim": E, **arguments}
+        )
 
 
-@pytest.mark.parametrize("arguments, message", [
-    ({"target_ids": np.ones((2, 3, 1), "int32")},
-     r"target_ids must be of shape \(B, T\).* \(2, 3, 1\)"),
-    ({"memory": normal(2, D)}, r"memory must be of shape \(2, S, D\).* \(2, 6\)"),
-    ({"initial_state": normal(2, U)}, r"\(N, 4\), \(N, 4\). .* shapes \[\(2, 4\)\]"),
-    ({"initial_state": [normal(2, U + 1)] * 2}, r"shapes \[\(2, 5\), \(2, 5\)\]"),
-])
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (
+            {"target_ids": np.ones((2, 3, 1), "int32")},
+            r"target_ids must be of shape \(B, T\).* \(2, 3, 1\)",
+        ),
+        ({"memory": normal(2, D)}, r"memory must be of shape \(2, S, D\).* \(2, 6\)"),
+        ({"initial_state": normal(2, U)}, r"\(N, 4\), \(N, 4\). .* shapes \[\(2, 4\)\]"),
+        ({"initial_state": [normal(2, U + 1)] * 2}, r"shapes \[\(2, 5\), \(2, 5\)\]"),
+    ],
+)
 def test_shapes_that_cannot_be_right_are_errors(arguments, message):
     with pytest.raises(ValueError, match=message):
-        decoder(luong)(**{"target_ids": np.ones((2, 3), "int32"), "memory": normal(2, 5, D),
-                          **arguments})
+        decoder(luong)(
+            **{"target_ids": np.ones((2, 3), "int32"), "memory": normal(2, 5, D), **arguments}
+        )

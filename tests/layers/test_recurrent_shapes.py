@@ -18,8 +18,7 @@ def normal(*shape, seed=0):
 
 def rnn_step(w, name, x, h):
     """`SimpleRNNCell`."""
-    return np.tanh(x @ w[f"{name}/kernel"] + h @ w[f"{name}/recurrent_kernel"]
-                   + w[f"{name}/bias"])
+    return np.tanh(x @ w[f"{name}/kernel"] + h @ w[f"{name}/recurrent_kernel"] + w[f"{name}/bias"])
 
 
 def simple(units, name="cell", dtype=None):
@@ -33,8 +32,10 @@ def summed_up(reduce, weights, inputs, mask=None):
         if not len(steps):
             rows.append(np.zeros(x.shape[1]))
         elif reduce == "attention":
-            e = np.exp(np.tanh(steps @ weights["pooling/kernel"] + weights["pooling/bias"])
-                       @ weights["pooling/context"])
+            e = np.exp(
+                np.tanh(steps @ weights["pooling/kernel"] + weights["pooling/bias"])
+                @ weights["pooling/context"]
+            )
             rows.append((e * steps).sum(0) / e.sum())
         else:
             rows.append({"last": steps[-1], "mean": steps.mean(0), "max": steps.max(0)}[reduce])
@@ -44,8 +45,11 @@ def summed_up(reduce, weights, inputs, mask=None):
 @pytest.mark.parametrize("reduce", ["last", "mean", "max", "attention"])
 def test_every_check_of_a_summary_with_padding_on_either_side(reduce):
     inputs = {"inputs": normal(3, 4, 5), "mask": MASK}
-    check_layer(lambda **k: SequenceToVector(reduce, seed=1, **k), inputs,
-                lambda weights, **named: summed_up(reduce, weights, **named))
+    check_layer(
+        lambda **k: SequenceToVector(reduce, seed=1, **k),
+        inputs,
+        lambda weights, **named: summed_up(reduce, weights, **named),
+    )
 
 
 @pytest.mark.parametrize("reduce", ["last", "mean", "max", "attention"])
@@ -56,8 +60,9 @@ def test_lengths_padding_and_rows_with_no_step(reduce):
     wanted = summed_up(reduce, weights_of(layer), x, mask)
     np.testing.assert_allclose(run(layer, {"inputs": x, "lengths": lengths}), wanted, 1e-5, 1e-6)
     other = np.where(mask[..., None], x, 99.0).astype("float32")
-    np.testing.assert_allclose(run(layer, {"inputs": other, "lengths": lengths}), wanted, 1e-5,
-                               1e-6)
+    np.testing.assert_allclose(
+        run(layer, {"inputs": other, "lengths": lengths}), wanted, 1e-5, 1e-6
+    )
     unmasked = summed_up(reduce, weights_of(layer), x, np.ones((3, 4)))
     np.testing.assert_allclose(run(layer, {"inputs": x}), unmasked, 1e-5, 1e-6)
     by_path, by_input = layer_gradients(layer, {"inputs": x, "lengths": lengths})
@@ -103,8 +108,9 @@ def test_every_check_of_a_sequence_from_a_vector(feed):
     layer = VectorToSequence(simple(4), 3, feed)
     x = normal(2, 5)
     randomize(layer, {"inputs": x})
-    np.testing.assert_allclose(run(layer, {"inputs": x}), reference(weights_of(layer), x), 1e-5,
-                               1e-6)
+    np.testing.assert_allclose(
+        run(layer, {"inputs": x}), reference(weights_of(layer), x), 1e-5, 1e-6
+    )
     again = VectorToSequence.from_config(layer.get_config())
     assert again.get_config() == layer.get_config()
     model = keras.Sequential([keras.Input((5,)), again])
@@ -123,7 +129,9 @@ def test_feeding_every_step_is_an_lstm_over_a_repeated_vector():
     np.testing.assert_allclose(
         ops.convert_to_numpy(layer(x, initial_state=states)),
         ops.convert_to_numpy(lstm(keras.layers.RepeatVector(3)(x), initial_state=states)),
-        1e-5, 1e-6)
+        1e-5,
+        1e-6,
+    )
 
 
 SOURCE_MASK = np.array([[1, 1, 0, 0], [1, 1, 1, 1]])
@@ -153,12 +161,18 @@ def encoded_and_decoded(context, weights, source, target, source_mask=SOURCE_MAS
 
 @pytest.mark.parametrize("context", ["states", "summary", "input", "both"])
 def test_every_check_of_a_sequence_from_a_sequence(context):
-    inputs = {"source": normal(2, 4, 3), "target": normal(2, 3, 5, seed=1),
-              "source_mask": SOURCE_MASK}
+    inputs = {
+        "source": normal(2, 4, 3),
+        "target": normal(2, 3, 5, seed=1),
+        "source_mask": SOURCE_MASK,
+    }
     check_layer(
         lambda dtype=None: SequenceToSequence(
-            simple(4, "encode", dtype), simple(4, "decode", dtype), context, dtype=dtype, seed=1),
-        inputs, lambda weights, **named: encoded_and_decoded(context, weights, **named))
+            simple(4, "encode", dtype), simple(4, "decode", dtype), context, dtype=dtype, seed=1
+        ),
+        inputs,
+        lambda weights, **named: encoded_and_decoded(context, weights, **named),
+    )
 
 
 def test_states_of_an_lstm_are_those_of_a_loop_by_hand():
@@ -198,21 +212,25 @@ def test_masks_of_sequences_are_integer_or_boolean():
             layer(*inputs, **{name: mask.astype("float32")})
 
 
-@pytest.mark.parametrize("layer", [
-    *map(SequenceToVector, ("last", "mean", "max", "attention")), AttentionPooling(3)])
+@pytest.mark.parametrize(
+    "layer", [*map(SequenceToVector, ("last", "mean", "max", "attention")), AttentionPooling(3)]
+)
 def test_lengths_of_anything_but_rows_are_refused(layer):
     with pytest.raises(ValueError, match=r"one number per row, .* shape \(2, 1\)"):
         layer(normal(2, 3, 4), lengths=np.array([[1], [2]]))
 
 
-@pytest.mark.parametrize("make, message", [
-    (lambda: SequenceToVector("sum"), "reduce='sum'"),
-    (lambda: SequenceToVector("mean", units=3), 'with reduce="attention". Received: units=3'),
-    (lambda: VectorToSequence(simple(2), 0), "length=0"),
-    (lambda: VectorToSequence(simple(2), 1, "last"), "feed='last'"),
-    (lambda: SequenceToSequence(simple(2), simple(2), "all"), "context='all'"),
-    (lambda: SequenceToSequence(simple(2), simple(3)), "encoder=2, decoder=3"),
-])
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: SequenceToVector("sum"), "reduce='sum'"),
+        (lambda: SequenceToVector("mean", units=3), 'with reduce="attention". Received: units=3'),
+        (lambda: VectorToSequence(simple(2), 0), "length=0"),
+        (lambda: VectorToSequence(simple(2), 1, "last"), "feed='last'"),
+        (lambda: SequenceToSequence(simple(2), simple(2), "all"), "context='all'"),
+        (lambda: SequenceToSequence(simple(2), simple(3)), "encoder=2, decoder=3"),
+    ],
+)
 def test_arguments_out_of_range_are_errors_that_name_them(make, message):
     with pytest.raises(ValueError, match=message):
         make()

@@ -41,17 +41,21 @@ def test_a_rotary_product_depends_on_the_distance_alone():
     layer = RotaryEmbedding()
     query, key = X[:1, :1], X[1:, :1]
     products = [
-        np.sum(ops.convert_to_numpy(layer(query, np.array([[p + 3]])))
-               * ops.convert_to_numpy(layer(key, np.array([[p]]))))
-        for p in (0, 5, 700)]
+        np.sum(
+            ops.convert_to_numpy(layer(query, np.array([[p + 3]])))
+            * ops.convert_to_numpy(layer(key, np.array([[p]])))
+        )
+        for p in (0, 5, 700)
+    ]
     np.testing.assert_allclose(products, products[0], rtol=1e-4)
 
 
 def test_rotary_angles_are_exact_in_half_precision():
     x = np.ones((1, 3000, 8), "float32")
     found = ops.convert_to_numpy(ops.cast(RotaryEmbedding(dtype="bfloat16")(x), "float32"))
-    np.testing.assert_allclose(found[0], numpy_rotary(x[0], np.arange(3000), "interleaved"),
-                               atol=0.02)
+    np.testing.assert_allclose(
+        found[0], numpy_rotary(x[0], np.arange(3000), "interleaved"), atol=0.02
+    )
 
 
 def naive_bucket(distance, buckets, largest, bidirectional):
@@ -74,15 +78,18 @@ def naive_bucket(distance, buckets, largest, bidirectional):
 def test_buckets_are_those_of_t5(bidirectional):
     layer = RelativePositionBias(2, 32, 128, bidirectional)
     found = ops.convert_to_numpy(layer.buckets(np.zeros((1, 300, 4)), np.zeros((1, 280, 4)), 7))
-    expected = [[naive_bucket(j - i - 7, 32, 128, bidirectional) for j in range(280)]
-                for i in range(300)]
+    expected = [
+        [naive_bucket(j - i - 7, 32, 128, bidirectional) for j in range(280)] for i in range(300)
+    ]
     np.testing.assert_array_equal(found, expected)
 
 
 def test_the_bias_is_looked_up_in_the_table():
     def reference(weights, query, key):
-        buckets = [[naive_bucket(j - i, 8, 16, True) for j in range(key.shape[1])]
-                   for i in range(query.shape[1])]
+        buckets = [
+            [naive_bucket(j - i, 8, 16, True) for j in range(key.shape[1])]
+            for i in range(query.shape[1])
+        ]
         return weights["table"][np.array(buckets)].transpose(2, 0, 1)
 
     layer = RelativePositionBias(3, 8, 16, seed=0)
@@ -92,11 +99,14 @@ def test_the_bias_is_looked_up_in_the_table():
     np.testing.assert_allclose(found, reference({"table": table}, query, key))
 
 
-@pytest.mark.parametrize(("heads", "expected"), [
-    (8, [2.0 ** -n for n in range(1, 9)]),
-    (3, [2.0**-4, 2.0**-8, 2.0**-2]),  # of two heads, then the first of four
-    (1, [2.0**-8]),
-])
+@pytest.mark.parametrize(
+    ("heads", "expected"),
+    [
+        (8, [2.0**-n for n in range(1, 9)]),
+        (3, [2.0**-4, 2.0**-8, 2.0**-2]),  # of two heads, then the first of four
+        (1, [2.0**-8]),
+    ],
+)
 def test_alibi_slopes_are_those_of_the_paper(heads, expected):
     query, key = np.zeros((1, 2, 4)), np.zeros((1, 6, 4))
     found = ops.convert_to_numpy(AlibiBias(heads)(query, key, offset=4))
@@ -108,13 +118,16 @@ def test_by_pair_picks_the_distance_and_by_distance_is_its_transpose():
     length, keys = 4, 7
     x = RANDOM.normal(size=(2, length, length + keys - 1)).astype("float32")
     columns = {d: r for r, d in enumerate(ops.convert_to_numpy(relative_distances(length, keys)))}
-    expected = [[[row[columns[i + keys - length - j]] for j in range(keys)]
-                 for i, row in enumerate(matrix)] for matrix in x]
+    expected = [
+        [[row[columns[i + keys - length - j]] for j in range(keys)] for i, row in enumerate(matrix)]
+        for matrix in x
+    ]
     found = ops.convert_to_numpy(relative_shift(x))
     np.testing.assert_array_equal(found, expected)
     y = RANDOM.normal(size=found.shape).astype("float32")
     np.testing.assert_allclose(
-        np.sum(found * y), np.sum(x * ops.convert_to_numpy(relative_shift_transpose(y))), rtol=1e-5)
+        np.sum(found * y), np.sum(x * ops.convert_to_numpy(relative_shift_transpose(y))), rtol=1e-5
+    )
 
 
 def naive_relative(weights, x, memory, style, heads, depth, causal):
@@ -123,9 +136,11 @@ def naive_relative(weights, x, memory, style, heads, depth, causal):
     batch, keys, width = full.shape
     length = x.shape[1]
     projected = full @ weights["query_key_value_kernel"] + weights["query_key_value_bias"]
-    query, key, value = (part.reshape(batch, keys, heads, depth).transpose(0, 2, 1, 3)
-                         for part in np.split(projected, 3, axis=-1))
-    query = query[:, :, keys - length:]
+    query, key, value = (
+        part.reshape(batch, keys, heads, depth).transpose(0, 2, 1, 3)
+        for part in np.split(projected, 3, axis=-1)
+    )
+    query = query[:, :, keys - length :]
     logits = np.full((batch, heads, length, keys), -np.inf)
     values = np.zeros((batch, heads, length, keys, depth))
     for i in range(length):
@@ -162,16 +177,22 @@ def test_relative_attention_is_a_loop_over_pairs(style, heads, causal):
     def reference(weights, query):
         return naive_relative(weights, query, None, style, heads, 4, causal)
 
-    check_layer(lambda **kwargs: relative(heads, style, **kwargs),
-                {"query": X}, reference, arguments={"use_causal_mask": causal}, tolerance=2e-5)
+    check_layer(
+        lambda **kwargs: relative(heads, style, **kwargs),
+        {"query": X},
+        reference,
+        arguments={"use_causal_mask": causal},
+        tolerance=2e-5,
+    )
 
 
 @pytest.mark.parametrize("style", ["xl", "shaw"])
 def test_memory_is_attended_to_and_gets_no_gradient(style):
     layer = relative(3, style)
     found = run(layer, {"query": X}, {"memory": MEMORY, "use_causal_mask": True})
-    weights = {v.path.split("/")[-1]: ops.convert_to_numpy(v).astype("float64")
-               for v in layer.weights}
+    weights = {
+        v.path.split("/")[-1]: ops.convert_to_numpy(v).astype("float64") for v in layer.weights
+    }
     expected = naive_relative(weights, X, MEMORY, style, 3, 4, True)
     np.testing.assert_allclose(found, expected, atol=2e-5)
 
@@ -191,13 +212,18 @@ def test_padding_never_reaches_the_output_of_relative_attention(style):
     long = ops.convert_to_numpy(layer(X, query_mask=mask))
     np.testing.assert_allclose(long[:, :3], short, atol=1e-5)
     none = ops.convert_to_numpy(layer(X, query_mask=0 * mask))
-    np.testing.assert_allclose(none, np.broadcast_to(
-        ops.convert_to_numpy(layer.heads.output_bias), none.shape))
+    np.testing.assert_allclose(
+        none, np.broadcast_to(ops.convert_to_numpy(layer.heads.output_bias), none.shape)
+    )
 
 
 def positions():
-    return {"rotary": RotaryEmbedding(), "halves": RotaryEmbedding("halves"),
-            "alibi": AlibiBias(2), "t5": RelativePositionBias(2, 8, 16, seed=3)}
+    return {
+        "rotary": RotaryEmbedding(),
+        "halves": RotaryEmbedding("halves"),
+        "alibi": AlibiBias(2),
+        "t5": RelativePositionBias(2, 8, 16, seed=3),
+    }
 
 
 @pytest.mark.parametrize("name", sorted(positions()))
@@ -205,8 +231,9 @@ def test_multi_head_attention_takes_positions(name):
     layer = MultiHeadAttention(2, 6, position=positions()[name], seed=1)
     found = ops.convert_to_numpy(layer(X, X))
     kernel, out = (ops.convert_to_numpy(v) for v in (layer.heads.kernels[0], layer.output_kernel))
-    query, key, value = (part.reshape(2, 5, 2, 6).transpose(0, 2, 1, 3)
-                         for part in np.split(X @ kernel, 3, axis=-1))
+    query, key, value = (
+        part.reshape(2, 5, 2, 6).transpose(0, 2, 1, 3) for part in np.split(X @ kernel, 3, axis=-1)
+    )
     bias = 0.0
     if isinstance(layer.position, RotaryEmbedding):
         query, key = (numpy_rotary(x, np.arange(5), layer.position.layout) for x in (query, key))
@@ -224,10 +251,11 @@ def test_cached_equals_uncached_with_positions(name):
     whole = ops.convert_to_numpy(layer(X, X, use_causal_mask=True))
     cache = layer.make_cache(2, 5)
     for index in range(5):
-        one = X[:, index:index + 1]
+        one = X[:, index : index + 1]
         found, cache = layer(one, one, cache=cache, cache_index=index)
         np.testing.assert_allclose(
-            ops.convert_to_numpy(found)[:, 0], whole[:, index], atol=1e-5, err_msg=str(index))
+            ops.convert_to_numpy(found)[:, 0], whole[:, index], atol=1e-5, err_msg=str(index)
+        )
     last = ops.convert_to_numpy(layer(X[:, 3:], X, use_causal_mask=True))
     np.testing.assert_allclose(last, whole[:, 3:], atol=1e-5)
 
@@ -239,8 +267,7 @@ def test_attention_with_positions_reloads_by_itself(name, tmp_path):
     model = keras.Model(inputs, attended)
     model.save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(
-        ops.convert_to_numpy(again(X)), ops.convert_to_numpy(model(X)))
+    np.testing.assert_array_equal(ops.convert_to_numpy(again(X)), ops.convert_to_numpy(model(X)))
 
 
 def test_a_position_that_layers_share_is_shared_after_loading(tmp_path):
@@ -253,8 +280,7 @@ def test_a_position_that_layers_share_is_shared_after_loading(tmp_path):
     again = keras.saving.load_model(tmp_path / "model.keras")
     assert again.layers[1].position is again.layers[2].position
     assert len(again.weights) == len(model.weights)
-    np.testing.assert_array_equal(
-        ops.convert_to_numpy(again(X)), ops.convert_to_numpy(model(X)))
+    np.testing.assert_array_equal(ops.convert_to_numpy(again(X)), ops.convert_to_numpy(model(X)))
 
 
 @pytest.mark.parametrize("name", sorted(positions()))
@@ -264,9 +290,10 @@ def test_steps_over_a_memory_are_told_where_they_are(name):
     whole = ops.convert_to_numpy(layer(X, memory))
     kept = layer.project_memory(ops.convert_to_tensor(memory))
     for index in range(5):
-        found = layer(X[:, index:index + 1], None, memory=kept, cache_index=index)
+        found = layer(X[:, index : index + 1], None, memory=kept, cache_index=index)
         np.testing.assert_allclose(
-            ops.convert_to_numpy(found)[:, 0], whole[:, index], atol=1e-5, err_msg=str(index))
+            ops.convert_to_numpy(found)[:, 0], whole[:, index], atol=1e-5, err_msg=str(index)
+        )
 
 
 def test_rotary_positions_of_rows_are_those_of_every_head():
@@ -275,23 +302,30 @@ def test_rotary_positions_of_rows_are_those_of_every_head():
     found = ops.convert_to_numpy(RotaryEmbedding()(heads, places))
     for row in range(2):
         np.testing.assert_allclose(
-            found[row], numpy_rotary(heads[row], places[row], "interleaved"), atol=1e-5)
+            found[row], numpy_rotary(heads[row], places[row], "interleaved"), atol=1e-5
+        )
 
 
-@pytest.mark.parametrize(("make", "message"), [
-    (lambda: MultiHeadAttention(2, 4, position=AlibiBias(3)), "position.num_heads=3"),
-    (lambda: MultiHeadAttention(2, 4, position="rotary"), "position='rotary'"),
-    (lambda: RotaryEmbedding("pairs"), "layout must be"),
-    (lambda: RotaryEmbedding()(np.zeros((1, 2, 3))), "depth of the inputs must be even"),
-    (lambda: RotaryEmbedding(max_wavelength=0), "max_wavelength must be a positive number"),
-    (lambda: RelativePositionBias(1, 7), "num_buckets must be even"),
-    (lambda: RelativePositionBias(1, 32, 8), "max_distance larger than 8"),
-    (lambda: AlibiBias(0), "num_heads must be a positive integer"),
-    (lambda: RelativeAttention(2, 4, "t5"), "style must be one of xl, shaw"),
-    (lambda: RelativeAttention(2, 4, max_distance=0), "max_distance must be a positive integer"),
-    (lambda: RelativeAttention(2, 4)(X, MEMORY), "value must be the query"),
-    (lambda: RelativeAttention(2, 4, "xl", 2), 'with style="shaw". Received: max_distance=2'),
-])
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: MultiHeadAttention(2, 4, position=AlibiBias(3)), "position.num_heads=3"),
+        (lambda: MultiHeadAttention(2, 4, position="rotary"), "position='rotary'"),
+        (lambda: RotaryEmbedding("pairs"), "layout must be"),
+        (lambda: RotaryEmbedding()(np.zeros((1, 2, 3))), "depth of the inputs must be even"),
+        (lambda: RotaryEmbedding(max_wavelength=0), "max_wavelength must be a positive number"),
+        (lambda: RelativePositionBias(1, 7), "num_buckets must be even"),
+        (lambda: RelativePositionBias(1, 32, 8), "max_distance larger than 8"),
+        (lambda: AlibiBias(0), "num_heads must be a positive integer"),
+        (lambda: RelativeAttention(2, 4, "t5"), "style must be one of xl, shaw"),
+        (
+            lambda: RelativeAttention(2, 4, max_distance=0),
+            "max_distance must be a positive integer",
+        ),
+        (lambda: RelativeAttention(2, 4)(X, MEMORY), "value must be the query"),
+        (lambda: RelativeAttention(2, 4, "xl", 2), 'with style="shaw". Received: max_distance=2'),
+    ],
+)
 def test_wrong_arguments_are_named(make, message):
     with pytest.raises(ValueError, match=message):
         make()

@@ -37,7 +37,10 @@ CASES = {
     "concat": (ConcatScore, {"units": 6, "seed": 1}, SCORES["concat"]),
     "additive": (AdditiveScore, {"seed": 1}, SCORES["additive"]),
     "additive_normalized": (
-        AdditiveScore, {"units": 6, "use_bias": True, "normalize": True}, SCORES["additive"]),
+        AdditiveScore,
+        {"units": 6, "use_bias": True, "normalize": True},
+        SCORES["additive"],
+    ),
     "location": (LocationScore, {"max_length": 7, "seed": 1}, SCORES["location"]),
 }
 
@@ -76,8 +79,10 @@ def test_every_check_of_a_score(name):
 def test_one_query_and_one_key_are_enough(name):
     layer_class, arguments, _ = CASES[name]
     query_depth, key_depth = depths(name)
-    assert run(layer_class(**arguments), {
-        "query": normal(1, 1, query_depth), "key": normal(1, 1, key_depth)}).shape == (1, 1, 1)
+    assert run(
+        layer_class(**arguments),
+        {"query": normal(1, 1, query_depth), "key": normal(1, 1, key_depth)},
+    ).shape == (1, 1, 1)
 
 
 @pytest.mark.parametrize("name", ["dot", "scaled_dot", "bilinear", "cosine"])
@@ -118,8 +123,9 @@ def test_parts_of_the_additive_score_make_the_whole():
     layer = AdditiveScore(6, use_bias=True)
     inputs = {"query": normal(2, 3, 5), "key": normal(2, 4, 3, seed=1)}
     randomize(layer, inputs)
-    found = layer.from_projected(layer.project_query(inputs["query"]),
-                                 layer.project_key(inputs["key"]))
+    found = layer.from_projected(
+        layer.project_query(inputs["query"]), layer.project_key(inputs["key"])
+    )
     np.testing.assert_allclose(ops.convert_to_numpy(found), run(layer, inputs), 1e-6, 1e-6)
 
 
@@ -188,8 +194,9 @@ def test_a_graph_for_all_lengths_has_no_location_score_of_more_keys_either(jit_c
     layer = LocationScore(4)
     query = normal(2, 3, 5)
     full = run(layer, {"query": query, "key": normal(2, 4, 3)})
-    graph = tf.function(layer, [tf.TensorSpec((None, None, depth)) for depth in (5, 3)],
-                        jit_compile=jit_compile)
+    graph = tf.function(
+        layer, [tf.TensorSpec((None, None, depth)) for depth in (5, 3)], jit_compile=jit_compile
+    )
     np.testing.assert_allclose(graph(query, normal(2, 3, 3)), full[..., :3], 1e-6)
     with pytest.raises(tf.errors.InvalidArgumentError, match="shape"):
         graph(query, normal(2, 5, 3))
@@ -211,12 +218,15 @@ def test_initial_weights_repeat_by_seed_and_differ_from_one_another(name):
         assert np.abs(found[0][0] - found[0][1]).max() > 0.01
 
 
-@pytest.mark.parametrize("layer_class,arguments,message", [
-    (AdditiveScore, {"units": 0}, "units=0"),
-    (ConcatScore, {"units": -1}, "units=-1"),
-    (CosineScore, {"beta": 0.0}, "beta=0.0"),
-    (LocationScore, {"max_length": 0}, "max_length=0"),
-])
+@pytest.mark.parametrize(
+    "layer_class,arguments,message",
+    [
+        (AdditiveScore, {"units": 0}, "units=0"),
+        (ConcatScore, {"units": -1}, "units=-1"),
+        (CosineScore, {"beta": 0.0}, "beta=0.0"),
+        (LocationScore, {"max_length": 0}, "max_length=0"),
+    ],
+)
 def test_arguments_out_of_range_are_errors_that_name_them(layer_class, arguments, message):
     with pytest.raises(ValueError, match=message):
         layer_class(**arguments)

@@ -22,8 +22,10 @@ PAIRS = {
     "TransformerDecoderLayer": lambda: layers.TransformerDecoderLayer(2, 8),
     "ABCNN1Attention": lambda: layers.ABCNN1Attention(5),
     "ABCNN2Pooling": lambda: layers.ABCNN2Pooling(2),
-    **{name: getattr(layers, name) for name in (
-        "DotScore", "CosineScore", "ConcatScore", "AdditiveScore", "BilinearScore")},
+    **{
+        name: getattr(layers, name)
+        for name in ("DotScore", "CosineScore", "ConcatScore", "AdditiveScore", "BilinearScore")
+    },
 }
 SINGLE = {
     "RelativeAttention": lambda: layers.RelativeAttention(2, 4),
@@ -47,8 +49,10 @@ def first(outputs):
 def test_two_inputs_of_other_batches_before_and_after_build(name):
     layer = PAIRS[name]()
     one, other = list(inspect.signature(layer.call).parameters)[:2]
-    message = (rf"{name}: {other} must be of shape \(2, .*Received: {other} of shape \(3, 5, 4\), "
-               rf"{one} of shape \(2, 5, 4\)")
+    message = (
+        rf"{name}: {other} must be of shape \(2, .*Received: {other} of shape \(3, 5, 4\), "
+        rf"{one} of shape \(2, 5, 4\)"
+    )
     for _ in range(2):
         with pytest.raises(ValueError, match=message):
             layer(values(2, 5, 4), values(3, 5, 4))
@@ -107,26 +111,62 @@ def zeros(shapes):
     return [np.zeros(shape, "int32" if len(shape) == 2 else "float32") for shape in shapes]
 
 
-@pytest.mark.parametrize("make, fitting, inputs, message", [
-    (PAIRS["MultiHeadAttention"], [(2, 3, 4)] * 3, [(2, 3, 4), (2, 5, 4), (2, 3, 4)],
-     r"key must be of shape \(2, 5, K\).*key of shape \(2, 3, 4\), value of shape \(2, 5, 4\)"),
-    (PAIRS["MultiHeadAttention"], [(2, 3, 4)] * 2, [(2, 3, 4), (2, 3, 3, 4)],
-     r"value must be of shape \(2, S, V\)"),
-    (lambda: layers.MultiHeadAttention(2, 4, attention_axes=1), [(2, 3, 5, 4)] * 2,
-     [(2, 3, 5, 4), (2, 3, 6, 4)],
-     r"equal sizes in all axes .*query of shape \(2, 3, 5, 4\), value of shape \(2, 3, 6, 4\)"),
-    (PAIRS["Attention"], [(2, 3, 4)] * 3, [(2, 3, 4), (2, 5, 4), (2, 3, 4)],
-     r"key must be of shape \(2, 5, K\)"),
-    (PAIRS["DotScore"], [(2, 3, 4)] * 2, [(2, 3, 4), (2, 3, 5)],
-     r"key must be of shape \(2, S, 4\)"),
-    (lambda: layers.SequenceToSequence(*map(keras.layers.LSTMCell, (4, 4))), [(2, 3, 4)] * 2,
-     [(2, 3, 4), (3, 3, 4)], r"target must be of shape \(2, T, E\)"),
-    (lambda: layers.CopyDistribution(), [(2, 3, 9), (2, 3, 5), (2, 5), (2, 3, 1)],
-     [(2, 3, 9), (2, 3, 5), (2, 4), (2, 3, 1)],
-     r"source_ids must be of shape \(2, 5\).*source_ids of shape \(2, 4\), attention of shape"),
-    (lambda: layers.RecurrentDecoder(layers.BahdanauDecoderCell(4), 9, 4), [(2, 3), (2, 5, 4)],
-     [(2, 3), (3, 5, 4)], r"memory must be of shape \(2, S, D\).* target_ids of shape \(2, 3\)"),
-])
+@pytest.mark.parametrize(
+    "make, fitting, inputs, message",
+    [
+        (
+            PAIRS["MultiHeadAttention"],
+            [(2, 3, 4)] * 3,
+            [(2, 3, 4), (2, 5, 4), (2, 3, 4)],
+            r"key must be of shape \(2, 5, K\).*"
+            r"key of shape \(2, 3, 4\), value of shape \(2, 5, 4\)",
+        ),
+        (
+            PAIRS["MultiHeadAttention"],
+            [(2, 3, 4)] * 2,
+            [(2, 3, 4), (2, 3, 3, 4)],
+            r"value must be of shape \(2, S, V\)",
+        ),
+        (
+            lambda: layers.MultiHeadAttention(2, 4, attention_axes=1),
+            [(2, 3, 5, 4)] * 2,
+            [(2, 3, 5, 4), (2, 3, 6, 4)],
+            r"equal sizes in all axes .*"
+            r"query of shape \(2, 3, 5, 4\), value of shape \(2, 3, 6, 4\)",
+        ),
+        (
+            PAIRS["Attention"],
+            [(2, 3, 4)] * 3,
+            [(2, 3, 4), (2, 5, 4), (2, 3, 4)],
+            r"key must be of shape \(2, 5, K\)",
+        ),
+        (
+            PAIRS["DotScore"],
+            [(2, 3, 4)] * 2,
+            [(2, 3, 4), (2, 3, 5)],
+            r"key must be of shape \(2, S, 4\)",
+        ),
+        (
+            lambda: layers.SequenceToSequence(*map(keras.layers.LSTMCell, (4, 4))),
+            [(2, 3, 4)] * 2,
+            [(2, 3, 4), (3, 3, 4)],
+            r"target must be of shape \(2, T, E\)",
+        ),
+        (
+            lambda: layers.CopyDistribution(),
+            [(2, 3, 9), (2, 3, 5), (2, 5), (2, 3, 1)],
+            [(2, 3, 9), (2, 3, 5), (2, 4), (2, 3, 1)],
+            r"source_ids must be of shape \(2, 5\).*"
+            r"source_ids of shape \(2, 4\), attention of shape",
+        ),
+        (
+            lambda: layers.RecurrentDecoder(layers.BahdanauDecoderCell(4), 9, 4),
+            [(2, 3), (2, 5, 4)],
+            [(2, 3), (3, 5, 4)],
+            r"memory must be of shape \(2, S, D\).* target_ids of shape \(2, 3\)",
+        ),
+    ],
+)
 def test_layers_that_are_built_check_their_inputs(make, fitting, inputs, message):
     layer = make()
     layer(*zeros(fitting))
@@ -134,8 +174,10 @@ def test_layers_that_are_built_check_their_inputs(make, fitting, inputs, message
         layer(*zeros(inputs))
 
 
-@pytest.mark.parametrize("make", [
-    lambda: layers.LearnedPositionEmbedding(9), lambda: layers.SinusoidalPositionEncoding()])
+@pytest.mark.parametrize(
+    "make",
+    [lambda: layers.LearnedPositionEmbedding(9), lambda: layers.SinusoidalPositionEncoding()],
+)
 def test_position_ids_of_another_length(make):
     layer, x = make(), values(2, 3, 4)
     for shape in ((3,), (2, 3), (1, 3)):
@@ -148,16 +190,25 @@ def test_position_ids_of_another_length(make):
 
 def test_require_axes():
     axes = {"a": "BT", "b": "B...", "c": "TK"}
-    for shapes in ({"a": (2, 3), "b": (2, 9, 9), "c": (3, 5)}, {"a": (None, 3), "b": (4,)},
-                   {"a": (1, None), "b": (4, 1), "c": (7, None)}, {"a": None, "c": (2, 2)},
-                   {"a": (2, "symbol"), "c": (4, 4)}, {"a": (0, 0), "b": (0,), "c": (0, 1)}):
+    for shapes in (
+        {"a": (2, 3), "b": (2, 9, 9), "c": (3, 5)},
+        {"a": (None, 3), "b": (4,)},
+        {"a": (1, None), "b": (4, 1), "c": (7, None)},
+        {"a": None, "c": (2, 2)},
+        {"a": (2, "symbol"), "c": (4, 4)},
+        {"a": (0, 0), "b": (0,), "c": (0, 1)},
+    ):
         require_axes("Owner", axes, shapes)
     for shapes, message in (
-            ({"a": (2, 3), "b": (4, 3)}, r"Owner: b must be of shape \(2, ...\). Received: b of "
-                                         r"shape \(4, 3\), a of shape \(2, 3\)$"),
-            ({"a": (None, 3), "c": (1, 2)}, r"c must be of shape \(3, K\).*a of shape \(\?, 3\)"),
-            ({"a": (2, 3, 4)}, r"a must be of shape \(B, T\). Received: a of shape \(2, 3, 4\)$"),
-            ({"a": (0, 3), "b": (2,)}, r"b must be of shape \(0, ...\)")):
+        (
+            {"a": (2, 3), "b": (4, 3)},
+            r"Owner: b must be of shape \(2, ...\). Received: b of "
+            r"shape \(4, 3\), a of shape \(2, 3\)$",
+        ),
+        ({"a": (None, 3), "c": (1, 2)}, r"c must be of shape \(3, K\).*a of shape \(\?, 3\)"),
+        ({"a": (2, 3, 4)}, r"a must be of shape \(B, T\). Received: a of shape \(2, 3, 4\)$"),
+        ({"a": (0, 3), "b": (2,)}, r"b must be of shape \(0, ...\)"),
+    ):
         with pytest.raises(ValueError, match=message):
             require_axes("Owner", axes, shapes)
     with pytest.raises(ValueError, match=r"b must be of shape \(4, ...\)"):
@@ -170,8 +221,9 @@ def test_positions_may_be_those_of_all_rows():
     np.testing.assert_array_equal(ops.convert_to_numpy(found), x[:, [3, 0]])
 
 
-@pytest.mark.parametrize("make", [
-    lambda: layers.MultiHeadAttention(2, 4), lambda: layers.WindowAttention(2, 4, 1)])
+@pytest.mark.parametrize(
+    "make", [lambda: layers.MultiHeadAttention(2, 4), lambda: layers.WindowAttention(2, 4, 1)]
+)
 def test_a_cache_of_another_batch(make):
     layer, x = make(), values(2, 1, 4)
     layer(x, x)

@@ -27,33 +27,59 @@ def score():
 
 def decoders(x, cells):
     ids = ops.cast(x[..., 0] > 0, "int32")
-    return sum(RecurrentDecoder(cell, 9, 4, name=f"decoder_{i}")(ids, x)[0]
-               for i, cell in enumerate(cells))
+    return sum(
+        RecurrentDecoder(cell, 9, 4, name=f"decoder_{i}")(ids, x)[0] for i, cell in enumerate(cells)
+    )
 
 
 def cells_with(attention):
-    return [AttentionCell(keras.layers.GRUCell(6, name=f"gru_{name}"), attention,
-                          name=f"cell_{name}") for name in "ab"]
+    return [
+        AttentionCell(keras.layers.GRUCell(6, name=f"gru_{name}"), attention, name=f"cell_{name}")
+        for name in "ab"
+    ]
 
 
 # Makes a shared part, and what two layers with it make of x.
 SHARED = {
-    "score": (score, lambda part, x: Attention(part, name="a")(
-        LocalAttention(2, score=part, name="b")(x, x), HardAttention(score=part, name="c")(x, x))),
-    "score of Luong's": (score, lambda part, x: LuongAttention(6, part, name="a")(
-        LuongAttention(6, part, name="b")(x, x), x)),
-    "score of his attention": (score, lambda part, x: LuongAttention(
-        6, attention=LocalAttention(2, score=part), name="a")(
-            LuongAttention(6, attention=Attention(part), name="b")(x, x), x)),
-    "attention": (lambda: Attention("bilinear", name="shared"), lambda part, x: LuongAttention(
-        6, attention=part, name="a")(LuongAttention(6, attention=part, name="b")(x, x), x)),
-    "attention of cells": (lambda: LuongAttention(6, score(), name="shared"),
-                           lambda part, x: decoders(x, cells_with(part))),
-    "cell": (lambda: BahdanauDecoderCell(6, name="shared"),
-             lambda part, x: decoders(x, [part, part])),
-    "position": (lambda: RelativePositionBias(2, name="shared"), lambda part, x: MultiHeadAttention(
-        2, 3, position=part, name="a")(x, x) + MultiHeadAttention(
-            2, 3, position=part, name="b")(x, x)),
+    "score": (
+        score,
+        lambda part, x: Attention(part, name="a")(
+            LocalAttention(2, score=part, name="b")(x, x), HardAttention(score=part, name="c")(x, x)
+        ),
+    ),
+    "score of Luong's": (
+        score,
+        lambda part, x: LuongAttention(6, part, name="a")(
+            LuongAttention(6, part, name="b")(x, x), x
+        ),
+    ),
+    "score of his attention": (
+        score,
+        lambda part, x: LuongAttention(6, attention=LocalAttention(2, score=part), name="a")(
+            LuongAttention(6, attention=Attention(part), name="b")(x, x), x
+        ),
+    ),
+    "attention": (
+        lambda: Attention("bilinear", name="shared"),
+        lambda part, x: LuongAttention(6, attention=part, name="a")(
+            LuongAttention(6, attention=part, name="b")(x, x), x
+        ),
+    ),
+    "attention of cells": (
+        lambda: LuongAttention(6, score(), name="shared"),
+        lambda part, x: decoders(x, cells_with(part)),
+    ),
+    "cell": (
+        lambda: BahdanauDecoderCell(6, name="shared"),
+        lambda part, x: decoders(x, [part, part]),
+    ),
+    "position": (
+        lambda: RelativePositionBias(2, name="shared"),
+        lambda part, x: (
+            MultiHeadAttention(2, 3, position=part, name="a")(x, x)
+            + MultiHeadAttention(2, 3, position=part, name="b")(x, x)
+        ),
+    ),
 }
 
 
@@ -70,8 +96,9 @@ def test_what_two_layers_share_they_share_in_a_clone(name):
         assert len(own) == len(model.weights) and not own & known
         known |= own
         clone.set_weights(model.get_weights())
-        np.testing.assert_allclose(clone.predict(X, verbose=0), model.predict(X, verbose=0),
-                                   atol=1e-6)
+        np.testing.assert_allclose(
+            clone.predict(X, verbose=0), model.predict(X, verbose=0), atol=1e-6
+        )
 
 
 def test_a_config_that_was_edited_or_copied_makes_a_part_of_its_own():

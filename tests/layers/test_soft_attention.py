@@ -26,8 +26,9 @@ from tests.support.layer_checks import (
 )
 from tests.support.numpy_attention import attention_weights, normal
 
-GOLDEN = np.load(pathlib.Path(__file__).parents[1] / "golden" / "joeynmt_attention.npz",
-                 allow_pickle=False)
+GOLDEN = np.load(
+    pathlib.Path(__file__).parents[1] / "golden" / "joeynmt_attention.npz", allow_pickle=False
+)
 NAMES = ["dot", "scaled_dot", "bilinear", "general", "cosine", "concat", "additive"]
 SCORES = [*NAMES, "location"]
 MASK = np.array([[1, 1, 0, 1], [1, 0, 0, 0]])
@@ -42,8 +43,11 @@ def make(score="scaled_dot", **kwargs):
 
 
 def inputs_of(query_depth=5, value_depth=5):
-    return {"query": normal(2, 3, query_depth), "value": normal(2, 4, value_depth, seed=1),
-            "value_mask": MASK}
+    return {
+        "query": normal(2, 3, query_depth),
+        "value": normal(2, 4, value_depth, seed=1),
+        "value_mask": MASK,
+    }
 
 
 def reference(score):
@@ -63,16 +67,29 @@ def test_every_check_of_a_layer_with_keys_masked(score):
 
 @pytest.mark.parametrize("score", ["scaled_dot", "additive"])
 def test_every_check_of_a_layer_with_values_of_another_depth_than_keys(score):
-    inputs = {"query": normal(2, 3, 5), "value": normal(2, 4, 6, seed=1),
-              "key": normal(2, 4, 5, seed=2)}
+    inputs = {
+        "query": normal(2, 3, 5),
+        "value": normal(2, 4, 6, seed=1),
+        "key": normal(2, 4, 5, seed=2),
+    }
     check_layer(lambda **k: make(score, **k), inputs, reference(score))
 
 
-@pytest.mark.parametrize("score,name,paths", [
-    ("additive", "bahdanau", {"query_kernel": "query_layer.weight", "key_kernel":
-                              "key_layer.weight", "vector": "energy_layer.weight"}),
-    ("general", "luong", {"kernel": "key_layer.weight"}),
-])
+@pytest.mark.parametrize(
+    "score,name,paths",
+    [
+        (
+            "additive",
+            "bahdanau",
+            {
+                "query_kernel": "query_layer.weight",
+                "key_kernel": "key_layer.weight",
+                "vector": "energy_layer.weight",
+            },
+        ),
+        ("general", "luong", {"kernel": "key_layer.weight"}),
+    ],
+)
 def test_joeynmt_gives_the_same_numbers(score, name, paths):
     layer = Attention(score, units=7 if score == "additive" else None)
     inputs = {n: GOLDEN[n].astype("float32") for n in ("query", "value")}
@@ -91,13 +108,23 @@ def test_dot_is_the_attention_of_keras(causal):
     query, value, key = (normal(2, 4, 5, seed=s) for s in range(3))
     query_mask, value_mask = np.array([[1, 1, 1, 0], [1, 1, 1, 1]]) > 0, MASK > 0
     theirs, their_scores = keras.layers.Attention()(
-        [query, value, key], mask=[query_mask, value_mask], use_causal_mask=causal,
-        return_attention_scores=True)
+        [query, value, key],
+        mask=[query_mask, value_mask],
+        use_causal_mask=causal,
+        return_attention_scores=True,
+    )
     found, scores = Attention("dot", causal_align="start")(
-        query, value, key, query_mask=query_mask, value_mask=value_mask, use_causal_mask=causal,
-        return_attention_scores=True)
+        query,
+        value,
+        key,
+        query_mask=query_mask,
+        value_mask=value_mask,
+        use_causal_mask=causal,
+        return_attention_scores=True,
+    )
     theirs, their_scores, found, scores = (
-        ops.convert_to_numpy(x) for x in (theirs, their_scores, found, scores))
+        ops.convert_to_numpy(x) for x in (theirs, their_scores, found, scores)
+    )
     np.testing.assert_allclose(found, theirs, 1e-5, 1e-6)
     # Their weights of a masked query are those of a query.
     np.testing.assert_allclose(scores, their_scores * query_mask[..., None], 1e-5, 1e-6)
@@ -159,7 +186,8 @@ def test_keys_in_another_order_get_the_same_weights(score):
     other = {**inputs, "value": inputs["value"][:, order], "value_mask": MASK[:, order]}
     np.testing.assert_allclose(run(layer, other), run(layer, inputs), 1e-5, 1e-6)
     np.testing.assert_allclose(
-        run(layer, other, arguments, 1), run(layer, inputs, arguments, 1)[..., order], 1e-5, 1e-6)
+        run(layer, other, arguments, 1), run(layer, inputs, arguments, 1)[..., order], 1e-5, 1e-6
+    )
 
 
 @pytest.mark.parametrize("score", SCORES)
@@ -214,11 +242,15 @@ def test_masks_of_keras_work_without_an_argument(score):
     plain = ops.convert_to_tensor(ops.convert_to_numpy(x))  # without the mask
     explicit = layer(plain, plain, query_mask=ids > 0, value_mask=ids > 0)
     np.testing.assert_allclose(
-        ops.convert_to_numpy(output), ops.convert_to_numpy(explicit), 1e-5, 1e-6)
+        ops.convert_to_numpy(output), ops.convert_to_numpy(explicit), 1e-5, 1e-6
+    )
     last = keras.layers.LSTM(2)  # the mask of the query goes on
     np.testing.assert_allclose(
         ops.convert_to_numpy(last(layer(x, x))),
-        ops.convert_to_numpy(last(explicit, mask=ops.convert_to_tensor(ids > 0))), 1e-5, 1e-6)
+        ops.convert_to_numpy(last(explicit, mask=ops.convert_to_tensor(ids > 0))),
+        1e-5,
+        1e-6,
+    )
 
 
 @pytest.mark.parametrize("step", [1, 2])
@@ -228,25 +260,36 @@ def test_decoding_with_a_cache_equals_one_full_pass(score, step):
     x = ops.convert_to_tensor(normal(2, 6, 5))
     value = ops.convert_to_tensor(normal(2, 6, 3, seed=1))
     mask = np.array([[1, 1, 1, 1, 1, 1], [0, 0, 1, 1, 1, 1]])
-    full, full_scores = layer(x, value, x, value_mask=mask, use_causal_mask=True,
-                              return_attention_scores=True)
+    full, full_scores = layer(
+        x, value, x, value_mask=mask, use_causal_mask=True, return_attention_scores=True
+    )
     longer = np.concatenate([mask, np.ones((2, 2), int)], axis=1)
 
     def decode(query, value, cache, index):
-        return layer(query, value, query, value_mask=longer, cache=cache, cache_index=index,
-                     return_attention_scores=True)
+        return layer(
+            query,
+            value,
+            query,
+            value_mask=longer,
+            cache=cache,
+            cache_index=index,
+            return_attention_scores=True,
+        )
 
     for function in (decode, compiled(decode)) if score == "additive" else (decode,):
         cache, parts = layer.make_cache(2, 8, key_dim=5, value_dim=3), []
         for i in range(0, 6, step):
-            *found, cache = function(x[:, i:i + step], value[:, i:i + step], cache,
-                                     ops.convert_to_tensor(i, dtype="int32"))
+            *found, cache = function(
+                x[:, i : i + step],
+                value[:, i : i + step],
+                cache,
+                ops.convert_to_tensor(i, dtype="int32"),
+            )
             parts.append([ops.convert_to_numpy(part) for part in found])
         outputs, scores = (np.concatenate(part, 1) for part in zip(*parts, strict=True))
         np.testing.assert_allclose(outputs, ops.convert_to_numpy(full), 1e-5, 1e-6)
         np.testing.assert_array_equal(scores[..., 6:], 0.0)
-        np.testing.assert_allclose(
-            scores[..., :6], ops.convert_to_numpy(full_scores), 1e-5, 1e-6)
+        np.testing.assert_allclose(scores[..., :6], ops.convert_to_numpy(full_scores), 1e-5, 1e-6)
 
 
 def test_a_mask_of_keras_is_no_mask_of_the_cache():
@@ -257,7 +300,8 @@ def test_a_mask_of_keras_is_no_mask_of_the_cache():
     expected = layer(plain, plain, query_mask=query_mask, use_causal_mask=True)
     found, _ = layer(x, x, cache=layer.make_cache(1, 5, 5), cache_index=0)
     np.testing.assert_allclose(
-        ops.convert_to_numpy(found), ops.convert_to_numpy(expected), 1e-5, 1e-6)
+        ops.convert_to_numpy(found), ops.convert_to_numpy(expected), 1e-5, 1e-6
+    )
 
 
 @pytest.mark.parametrize("score", ["scaled_dot", "concat"])
@@ -304,7 +348,8 @@ def test_a_score_of_ones_own_is_built_as_keras_builds_layers(layer, score):
     inputs, options = inputs_of(), {"window": 9} if layer is LocalAttention else {}
     found = layer(score=score(name="own"), **options)
     np.testing.assert_allclose(
-        run(found, inputs), run(layer(score="dot", **options), inputs), 1e-5, 1e-6)
+        run(found, inputs), run(layer(score="dot", **options), inputs), 1e-5, 1e-6
+    )
     (weight,) = found.trainable_variables
     assert weight.path.startswith(f"{found.name}/own/")
     symbols = [keras.Input((None, 5)), keras.Input((None, 5))]
@@ -325,8 +370,10 @@ class NegativeAdditive(Negative, AdditiveScore):
     pass
 
 
-@pytest.mark.parametrize("negative,plain", [
-    (NegativeDot(1.0), DotScore(1.0)), (NegativeAdditive(3, seed=1), AdditiveScore(3, seed=1))])
+@pytest.mark.parametrize(
+    "negative,plain",
+    [(NegativeDot(1.0), DotScore(1.0)), (NegativeAdditive(3, seed=1), AdditiveScore(3, seed=1))],
+)
 def test_a_kind_of_a_score_is_called_as_it_is(negative, plain):
     x = normal(2, 4, 5)
     found, weights = Attention(negative)(x, x, return_attention_scores=True)
@@ -334,8 +381,9 @@ def test_a_kind_of_a_score_is_called_as_it_is(negative, plain):
     expected = np.exp(-logits) / np.exp(-logits).sum(-1, keepdims=True)
     np.testing.assert_allclose(ops.convert_to_numpy(weights), expected, 1e-4, 1e-6)
     np.testing.assert_allclose(ops.convert_to_numpy(found), expected @ x, 1e-4, 1e-5)
-    np.testing.assert_allclose(run(Attention(negative), {"query": x, "value": x}),
-                               expected @ x, 1e-4, 1e-5)
+    np.testing.assert_allclose(
+        run(Attention(negative), {"query": x, "value": x}), expected @ x, 1e-4, 1e-5
+    )
     cell = AttentionCell(keras.layers.GRUCell(5), Attention(negative), input_feeding=False)
     memory = cell.prepare_memory(x)
     cell.build((None, 2), x.shape)
@@ -349,29 +397,48 @@ def test_one_score_may_serve_two_layers():
     np.testing.assert_array_equal(run(one, inputs), run(two, inputs))
 
 
-@pytest.mark.parametrize("arguments,message", [
-    ({"score": "cosinus"}, "one of dot, scaled_dot, bilinear, general, cosine, concat, additive. "
-                           "Received: score='cosinus'"),
-    ({"dropout": 1.0}, "dropout=1.0"),
-    ({"causal_align": "middle"}, "causal_align='middle'"),
-    ({"score": "additive", "units": 0}, "units=0"),
-    ({"score": ["dot"]}, r"Received: score=\['dot'\]"),
-    ({"score": "dot", "units": 5}, "concat or additive.* Received: units=5, score='dot'"),
-    ({"score": LocationScore(9), "units": 5}, "Received: units=5"),
-])
+@pytest.mark.parametrize(
+    "arguments,message",
+    [
+        (
+            {"score": "cosinus"},
+            "one of dot, scaled_dot, bilinear, general, cosine, concat, additive. "
+            "Received: score='cosinus'",
+        ),
+        ({"dropout": 1.0}, "dropout=1.0"),
+        ({"causal_align": "middle"}, "causal_align='middle'"),
+        ({"score": "additive", "units": 0}, "units=0"),
+        ({"score": ["dot"]}, r"Received: score=\['dot'\]"),
+        ({"score": "dot", "units": 5}, "concat or additive.* Received: units=5, score='dot'"),
+        ({"score": LocationScore(9), "units": 5}, "Received: units=5"),
+    ],
+)
 def test_arguments_out_of_range_are_errors_that_name_them(arguments, message):
     with pytest.raises(ValueError, match=message):
         Attention(**arguments)
 
 
-@pytest.mark.parametrize("shapes,message", [
-    ([(2, 5), (2, 4, 5)], r"query must be of shape \(B, T, .\). Received: query of shape \(2, 5\)"),
-    ([(2, 3, 5), (4, 5)], r"value must be of shape \(2, .*\). Received: value of shape \(4, 5\)"),
-    ([(2, 3, 5), (2, 4, 5), (2, 3, 5)], r"key must be of shape \(2, 4, K\). Received: "
-                                        r"key of shape \(2, 3, 5\), value of shape \(2, 4, 5\)"),
-])
-@pytest.mark.parametrize("layer", [
-    Attention, LocalAttention, HardAttention, lambda: MultiHeadAttention(2, 2)])
+@pytest.mark.parametrize(
+    "shapes,message",
+    [
+        (
+            [(2, 5), (2, 4, 5)],
+            r"query must be of shape \(B, T, .\). Received: query of shape \(2, 5\)",
+        ),
+        (
+            [(2, 3, 5), (4, 5)],
+            r"value must be of shape \(2, .*\). Received: value of shape \(4, 5\)",
+        ),
+        (
+            [(2, 3, 5), (2, 4, 5), (2, 3, 5)],
+            r"key must be of shape \(2, 4, K\). Received: "
+            r"key of shape \(2, 3, 5\), value of shape \(2, 4, 5\)",
+        ),
+    ],
+)
+@pytest.mark.parametrize(
+    "layer", [Attention, LocalAttention, HardAttention, lambda: MultiHeadAttention(2, 2)]
+)
 def test_shapes_that_cannot_be_right_are_errors(layer, shapes, message):
     with pytest.raises(ValueError, match=message):
         layer()(*(np.ones(shape, "float32") for shape in shapes))
@@ -381,8 +448,11 @@ def test_calls_that_cannot_be_right_are_errors():
     x, layer = ops.convert_to_tensor(normal(2, 3, 5)), make()
     with pytest.raises(ValueError, match=r"key must be of shape \(2, S, 5\)"):
         make()(x, ops.ones((2, 3, 7)))
-    for name, shape in (("attention_mask", (2, 3, 3)), ("value_mask", (2, 3)),
-                        ("query_mask", (2, 3))):
+    for name, shape in (
+        ("attention_mask", (2, 3, 3)),
+        ("value_mask", (2, 3)),
+        ("query_mask", (2, 3)),
+    ):
         with pytest.raises(ValueError, match=f"{name} > 0.5"):
             layer(x, x, **{name: np.ones(shape, "float32")})
     with pytest.raises(ValueError, match=r"given together. Received: only cache\b"):

@@ -26,19 +26,25 @@ def _heads(weights, name, query, key, mask, heads=2):
         kernels = np.split(weights[f"{name}/query_key_value_kernel"], 3, axis=-1)
         biases = np.split(weights[f"{name}/query_key_value_bias"], 3)
     else:
-        kernels = [weights[f"{name}/query_kernel"],
-                   *np.split(weights[f"{name}/key_value_kernel"], 2, axis=-1)]
+        kernels = [
+            weights[f"{name}/query_kernel"],
+            *np.split(weights[f"{name}/key_value_kernel"], 2, axis=-1),
+        ]
         biases = [weights[f"{name}/query_bias"], *np.split(weights[f"{name}/key_value_bias"], 2)]
-    q, k, v = (x @ kernel + bias for x, kernel, bias in zip((query, key, key), kernels, biases,
-                                                            strict=True))
+    q, k, v = (
+        x @ kernel + bias
+        for x, kernel, bias in zip((query, key, key), kernels, biases, strict=True)
+    )
     depth, parts = q.shape[-1] // heads, []
     for h in range(heads):
         columns = slice(h * depth, (h + 1) * depth)
         logits = q[..., columns] @ k[..., columns].swapaxes(1, 2) / np.sqrt(depth)
         e = np.exp(logits - logits.max(-1, keepdims=True)) * mask
         parts.append(e / e.sum(-1, keepdims=True) @ v[..., columns])
-    return np.concatenate(parts, -1) @ weights[f"{name}/output_kernel"] + weights[
-        f"{name}/output_bias"]
+    return (
+        np.concatenate(parts, -1) @ weights[f"{name}/output_kernel"]
+        + weights[f"{name}/output_bias"]
+    )
 
 
 def _norm(weights, name, x):
@@ -49,8 +55,10 @@ def _norm(weights, name, x):
 
 def _feed_forward(weights, x):
     x = x @ weights["feed_forward/intermediate/kernel"] + weights["feed_forward/intermediate/bias"]
-    return np.maximum(x, 0) @ weights["feed_forward/output/kernel"] + weights[
-        "feed_forward/output/bias"]
+    return (
+        np.maximum(x, 0) @ weights["feed_forward/output/kernel"]
+        + weights["feed_forward/output/bias"]
+    )
 
 
 def reference(weights, inputs, encoded, encoded_mask, norm_first, own_mask=1):
@@ -58,8 +66,10 @@ def reference(weights, inputs, encoded, encoded_mask, norm_first, own_mask=1):
     own_mask = np.tril(np.ones((length, length))) * own_mask
     parts = (
         ("self_attention", lambda x: _heads(weights, "self_attention", x, x, own_mask)),
-        ("cross_attention", lambda x: _heads(weights, "cross_attention", x, encoded,
-                                             encoded_mask[:, None, :] > 0)),
+        (
+            "cross_attention",
+            lambda x: _heads(weights, "cross_attention", x, encoded, encoded_mask[:, None, :] > 0),
+        ),
         ("feed_forward", lambda x: _feed_forward(weights, x)),
     )
     x = inputs
@@ -78,7 +88,8 @@ def _inputs():
 @pytest.mark.parametrize("norm_first", [False, True])
 def test_every_check(norm_first):
     check_layer(
-        lambda **k: TransformerDecoderLayer(2, 7, norm_first=norm_first, seed=1, **k), _inputs(),
+        lambda **k: TransformerDecoderLayer(2, 7, norm_first=norm_first, seed=1, **k),
+        _inputs(),
         lambda weights, **inputs: reference(weights, norm_first=norm_first, **inputs),
         tolerance=3e-5,
     )
@@ -90,13 +101,17 @@ def test_masks_of_the_target_hide_what_is_before_a_position():
     weights = weights_of(layer)
     padding, pairs = np.array([[1, 1, 0, 1], [1, 1, 1, 0]]), np.ones((2, 4, 4), bool)
     pairs[0, 3, 1] = pairs[1, 2, :2] = False
-    for masks, own in (({"padding_mask": padding}, padding[:, None, :]),
-                       ({"attention_mask": pairs}, pairs),
-                       ({"padding_mask": padding, "attention_mask": pairs},
-                        padding[:, None, :] * pairs)):
+    for masks, own in (
+        ({"padding_mask": padding}, padding[:, None, :]),
+        ({"attention_mask": pairs}, pairs),
+        ({"padding_mask": padding, "attention_mask": pairs}, padding[:, None, :] * pairs),
+    ):
         np.testing.assert_allclose(
             run(layer, {**inputs, **masks}),
-            reference(weights, **inputs, norm_first=False, own_mask=own), 1e-4, 3e-5)
+            reference(weights, **inputs, norm_first=False, own_mask=own),
+            1e-4,
+            3e-5,
+        )
 
 
 @pytest.mark.parametrize("norm_first", [False, True])
@@ -122,16 +137,26 @@ def test_changing_a_token_changes_no_earlier_output():
 def test_decoding_with_cache_and_memory_equals_one_full_pass(norm_first, rows):
     layer = TransformerDecoderLayer(2, 7, norm_first=norm_first, seed=1)
     inputs = {**_inputs(), "inputs": normal(2 * rows, 4, 6)}
-    wide = {**inputs, **{name: np.repeat(inputs[name], rows, axis=0)
-                         for name in ("encoded", "encoded_mask")}}
+    wide = {
+        **inputs,
+        **{name: np.repeat(inputs[name], rows, axis=0) for name in ("encoded", "encoded_mask")},
+    }
     randomize(layer, wide)
     full = run(layer, wide)
     scores = run(layer, wide, {"return_attention_scores": True}, index=1)
     x, mask = (ops.convert_to_tensor(inputs[name]) for name in ("inputs", "encoded_mask"))
     memory = layer.project_memory(ops.convert_to_tensor(inputs["encoded"]))
-    step = compiled(lambda part, own, cache, index: layer(
-        part, attention_mask=own, encoded_mask=mask, cache=cache, cache_index=index, memory=memory,
-        return_attention_scores=True))
+    step = compiled(
+        lambda part, own, cache, index: layer(
+            part,
+            attention_mask=own,
+            encoded_mask=mask,
+            cache=cache,
+            cache_index=index,
+            memory=memory,
+            return_attention_scores=True,
+        )
+    )
     # Targets of one source side by side, each of which sees its own positions only.
     cache, parts = layer.make_cache(2, 4 * rows), ops.reshape(x, (2, rows, 4, 6))
     own = ops.convert_to_tensor(np.tile(np.eye(rows, dtype=bool), (2, 1, 4)))
@@ -140,8 +165,9 @@ def test_decoding_with_cache_and_memory_equals_one_full_pass(norm_first, rows):
         part, weights, cache = step(parts[:, :, i], own, cache, index)
         part, weights = ops.convert_to_numpy(part), ops.convert_to_numpy(weights)
         np.testing.assert_allclose(part.reshape(-1, 6), full[:, i], 1e-4, 1e-5)
-        np.testing.assert_allclose(weights.swapaxes(1, 2).reshape(-1, 2, 5), scores[:, :, i],
-                                   1e-4, 1e-6)
+        np.testing.assert_allclose(
+            weights.swapaxes(1, 2).reshape(-1, 2, 5), scores[:, :, i], 1e-4, 1e-6
+        )
 
 
 def test_a_source_of_padding_alone_stays_finite_and_so_do_its_gradients():
@@ -164,13 +190,16 @@ def test_dropout_repeats_by_seed_and_acts():
     assert np.abs(runs[0][0] - runs[0][1]).max() > 1e-3
 
 
-@pytest.mark.parametrize("make, message", [
-    (lambda: TransformerDecoderLayer(0, 7), "num_heads=0"),
-    (lambda: TransformerDecoderLayer(2, 0), "intermediate_dim=0"),
-    (lambda: TransformerDecoderLayer(2, 7, dropout=1.5), "dropout=1.5"),
-    (lambda: TransformerDecoderLayer(2, 7).build((None, None, 5)), "num_heads=2"),
-    (lambda: TransformerDecoderLayer(2, 7)(normal(1, 2, 6)), "Received: neither"),
-])
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: TransformerDecoderLayer(0, 7), "num_heads=0"),
+        (lambda: TransformerDecoderLayer(2, 0), "intermediate_dim=0"),
+        (lambda: TransformerDecoderLayer(2, 7, dropout=1.5), "dropout=1.5"),
+        (lambda: TransformerDecoderLayer(2, 7).build((None, None, 5)), "num_heads=2"),
+        (lambda: TransformerDecoderLayer(2, 7)(normal(1, 2, 6)), "Received: neither"),
+    ],
+)
 def test_what_cannot_be_right_is_named(make, message):
     with pytest.raises(ValueError, match=message):
         make()

@@ -14,9 +14,21 @@ SEGMENTS = np.array([[0, 0, 1, 1, 1], [0, 1, 1, 0, 0]])
 SEEN = np.random.default_rng(3).random((2, 5, 5)) < 0.6
 
 
-def naive(weights, content, query=None, query_positions=None, segment_ids=None, content_mask=None,
-          query_mask=None, memory=None, reversed_rows=None, position_vectors=None, heads=2, depth=3,
-          farthest=None):
+def naive(
+    weights,
+    content,
+    query=None,
+    query_positions=None,
+    segment_ids=None,
+    content_mask=None,
+    query_mask=None,
+    memory=None,
+    reversed_rows=None,
+    position_vectors=None,
+    heads=2,
+    depth=3,
+    farthest=None,
+):
     """Both streams, in float64."""
     full = content if memory is None else np.concatenate([memory, content], axis=1)
     before = full.shape[1] - content.shape[1]
@@ -32,8 +44,12 @@ def naive(weights, content, query=None, query_positions=None, segment_ids=None, 
             place = i if stream is content else query_positions[row, i]
             scores, values = [], []
             for j in range(full.shape[1]):
-                if mask is not None and not np.broadcast_to(
-                        mask, (len(full), stream.shape[1], full.shape[1]))[row, i, j]:
+                if (
+                    mask is not None
+                    and not np.broadcast_to(mask, (len(full), stream.shape[1], full.shape[1]))[
+                        row, i, j
+                    ]
+                ):
                     continue
                 distance = place + before - j
                 if farthest:
@@ -52,7 +68,8 @@ def naive(weights, content, query=None, query_positions=None, segment_ids=None, 
                     other = 0 if j < before else segment_ids[row, j - before]
                     which = int(segment_ids[row, place] != other)
                     score += (own + weights["segment_bias"][head]) @ (
-                        weights["segment_table"][which, head])
+                        weights["segment_table"][which, head]
+                    )
                 scores.append(score / np.sqrt(depth))
                 values.append(full[row, j] @ kernels[2][:, part])
             if scores:
@@ -69,17 +86,28 @@ def test_the_content_stream_is_a_loop_over_pairs(heads, inputs):
 
     check_layer(
         lambda **kwargs: TwoStreamAttention(heads, 6 // heads, seed=1, **kwargs),
-        {"content": CONTENT, **inputs}, reference)
+        {"content": CONTENT, **inputs},
+        reference,
+    )
 
 
-@pytest.mark.parametrize("options, inputs", [
-    ({}, {}), ({"max_distance": 2}, {"segment_ids": SEGMENTS}),
-    ({}, {"memory": MEMORY, "segment_ids": SEGMENTS}),
-    ({}, {"memory": MEMORY, "reversed_rows": np.array([0, 1])}),
-    ({}, {"memory": MEMORY, "position_vectors": normal(2, 12, 6, seed=4)}),
-    ({}, {"content_mask": SEEN,
-          "query_mask": np.take_along_axis(SEEN, PLACES[:, :, None], 1).astype("int32")}),
-])
+@pytest.mark.parametrize(
+    "options, inputs",
+    [
+        ({}, {}),
+        ({"max_distance": 2}, {"segment_ids": SEGMENTS}),
+        ({}, {"memory": MEMORY, "segment_ids": SEGMENTS}),
+        ({}, {"memory": MEMORY, "reversed_rows": np.array([0, 1])}),
+        ({}, {"memory": MEMORY, "position_vectors": normal(2, 12, 6, seed=4)}),
+        (
+            {},
+            {
+                "content_mask": SEEN,
+                "query_mask": np.take_along_axis(SEEN, PLACES[:, :, None], 1).astype("int32"),
+            },
+        ),
+    ],
+)
 def test_both_streams_are_loops_over_pairs(options, inputs):
     layer = TwoStreamAttention(2, 3, seed=1, **options)
     inputs = {"content": CONTENT, "query": QUERY, "query_positions": PLACES, **inputs}
@@ -92,7 +120,8 @@ def test_both_streams_are_loops_over_pairs(options, inputs):
 def test_weights_are_of_both_streams_and_sum_to_one():
     layer = TwoStreamAttention(2, 3, seed=1)
     _, _, content, query = layer(
-        CONTENT, QUERY, PLACES, memory=MEMORY, return_attention_scores=True)
+        CONTENT, QUERY, PLACES, memory=MEMORY, return_attention_scores=True
+    )
     assert content.shape == (2, 2, 5, 8) and query.shape == (2, 2, 2, 8)
     for weights in (content, query):
         np.testing.assert_allclose(ops.convert_to_numpy(ops.sum(weights, axis=-1)), 1.0, 1e-5)
@@ -100,17 +129,28 @@ def test_weights_are_of_both_streams_and_sum_to_one():
     assert weights.shape == (2, 2, 5, 5)
 
 
-@pytest.mark.parametrize("make, message", [
-    (lambda: TwoStreamAttention(0, 3), "num_heads must be a positive integer"),
-    (lambda: TwoStreamAttention(2, 3, max_distance=0), "max_distance must be a positive integer"),
-    (lambda: TwoStreamAttention(2, 3, dropout=1.0), "dropout must be a number in"),
-    (lambda: TwoStreamAttention(2, 3)(CONTENT, QUERY), "given together"),
-    (lambda: TwoStreamAttention(2, 3)(CONTENT, content_mask=np.ones((2, 5, 5), "float32")),
-     "content_mask must be boolean or integer"),
-    (lambda: TwoStreamAttention(2, 3)(CONTENT, reversed_rows=np.array([0, 1]),
-                                      position_vectors=normal(9, 6)),
-     "reversed_rows must be omitted"),
-])
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: TwoStreamAttention(0, 3), "num_heads must be a positive integer"),
+        (
+            lambda: TwoStreamAttention(2, 3, max_distance=0),
+            "max_distance must be a positive integer",
+        ),
+        (lambda: TwoStreamAttention(2, 3, dropout=1.0), "dropout must be a number in"),
+        (lambda: TwoStreamAttention(2, 3)(CONTENT, QUERY), "given together"),
+        (
+            lambda: TwoStreamAttention(2, 3)(CONTENT, content_mask=np.ones((2, 5, 5), "float32")),
+            "content_mask must be boolean or integer",
+        ),
+        (
+            lambda: TwoStreamAttention(2, 3)(
+                CONTENT, reversed_rows=np.array([0, 1]), position_vectors=normal(9, 6)
+            ),
+            "reversed_rows must be omitted",
+        ),
+    ],
+)
 def test_what_cannot_be_is_told(make, message):
     with pytest.raises(ValueError, match=message):
         make()

@@ -78,25 +78,65 @@ def test_ragged_and_sparse_tensors():
 
 
 # What the other arguments of a class are, where it has none by default.
-GIVEN = {"num_heads": 2, "key_dim": 4, "intermediate_dim": 8, "units": 4, "window": 1,
-         "vocabulary_size": 9, "embedding_dim": 4, "max_length": 5, "num_layers": 1,
-         "hidden_dim": 8, "num_classes": 2, "filters": 3, "kernel_size": 2, "lstm_units": 3,
-         "word_units": 3, "sentence_units": 3, "attention_units": 3, "width": 2, "length": 2,
-         "num_features": 4, "num_fields": 2, "element_dim": 1,
-         "cell": lambda: keras.layers.LSTMCell(4), "attention": lambda: layers.Attention("dot"),
-         "encoder": lambda: keras.layers.LSTMCell(4), "decoder": lambda: keras.layers.LSTMCell(4)}
-BACKBONES = {"Bert": lambda: models.BertEncoder(9, 1, 8, 2),
-             "XLNe": lambda: models.XLNet(9, 1, 8, 2), "GPT2": lambda: models.GPT2(9, 1, 8, 2)}
+GIVEN = {
+    "num_heads": 2,
+    "key_dim": 4,
+    "intermediate_dim": 8,
+    "units": 4,
+    "window": 1,
+    "vocabulary_size": 9,
+    "embedding_dim": 4,
+    "max_length": 5,
+    "num_layers": 1,
+    "hidden_dim": 8,
+    "num_classes": 2,
+    "filters": 3,
+    "kernel_size": 2,
+    "lstm_units": 3,
+    "word_units": 3,
+    "sentence_units": 3,
+    "attention_units": 3,
+    "width": 2,
+    "length": 2,
+    "num_features": 4,
+    "num_fields": 2,
+    "element_dim": 1,
+    "cell": lambda: keras.layers.LSTMCell(4),
+    "attention": lambda: layers.Attention("dot"),
+    "encoder": lambda: keras.layers.LSTMCell(4),
+    "decoder": lambda: keras.layers.LSTMCell(4),
+}
+BACKBONES = {
+    "Bert": lambda: models.BertEncoder(9, 1, 8, 2),
+    "XLNe": lambda: models.XLNet(9, 1, 8, 2),
+    "GPT2": lambda: models.GPT2(9, 1, 8, 2),
+}
 # What some arguments go with.
-OPTIONS = {"sigma": {"alignment": "predictive"}, "window": {"attention": "local_monotonic"},
-           "units": {"score": "concat", "reduce": "attention"},
-           "temperature": {"estimator": "gumbel"},
-           "sample_probability": {"estimator": "reinforce"}, "global_heads": {"mix": "heads"},
-           "baseline_momentum": {"estimator": "reinforce"},
-           "entropy_weight": {"estimator": "reinforce"}, "max_distance": {"style": "shaw"}}
+OPTIONS = {
+    "sigma": {"alignment": "predictive"},
+    "window": {"attention": "local_monotonic"},
+    "units": {"score": "concat", "reduce": "attention"},
+    "temperature": {"estimator": "gumbel"},
+    "sample_probability": {"estimator": "reinforce"},
+    "global_heads": {"mix": "heads"},
+    "baseline_momentum": {"estimator": "reinforce"},
+    "entropy_weight": {"estimator": "reinforce"},
+    "max_distance": {"style": "shaw"},
+}
 # Those of which None is the default, or a layer another choice.
-SIZES = {"value_dim", "output_dim", "attention_units", "readout_units", "target_vocabulary_size",
-         "key_dim", "units", "intermediate_dim", "max_distance", "reuse_length", "global_heads"}
+SIZES = {
+    "value_dim",
+    "output_dim",
+    "attention_units",
+    "readout_units",
+    "target_vocabulary_size",
+    "key_dim",
+    "units",
+    "intermediate_dim",
+    "max_distance",
+    "reuse_length",
+    "global_heads",
+}
 NUMBERS = {"attention_dropout", "sigma", "scale"}
 
 
@@ -108,11 +148,13 @@ def _arguments(numbers):
         for parent in reversed(kind.__mro__):
             if parent.__module__.startswith("keras_attn"):
                 parameters |= inspect.signature(parent.__init__).parameters
-        required = [name for name, p in parameters.items() if p.default is p.empty
-                    and name not in ("self", "kwargs", "args")]
+        required = [
+            name
+            for name, p in parameters.items()
+            if p.default is p.empty and name not in ("self", "kwargs", "args")
+        ]
         given = {**GIVEN, "backbone": BACKBONES.get(kind.__name__[:4])}
-        given = {name: given[name]() if callable(given[name]) else given[name]
-                 for name in required}
+        given = {name: given[name]() if callable(given[name]) else given[name] for name in required}
         for name, parameter in parameters.items():
             value = given.get(name, parameter.default)
             known = NUMBERS if numbers else SIZES
@@ -130,9 +172,14 @@ def test_an_integer_argument_that_is_no_integer_of_its_range(value):
             kind(**{**given, name: value})
         assert f"{name}={value!r}" in str(error.value)
         checked.add((kind.__name__, name))
-    assert {("CopyDistribution", "num_oov"), ("PointerGenerator", "unknown_id"),
-            ("XLNet", "memory_length"), ("ABCNN", "variant"), ("MixedAttention", "global_heads"),
-            ("ExpandedWindowAttention", "dilation")} < checked and len(checked) > 110
+    assert {
+        ("CopyDistribution", "num_oov"),
+        ("PointerGenerator", "unknown_id"),
+        ("XLNet", "memory_length"),
+        ("ABCNN", "variant"),
+        ("MixedAttention", "global_heads"),
+        ("ExpandedWindowAttention", "dilation"),
+    } < checked and len(checked) > 110
 
 
 @pytest.mark.parametrize("value", ["0.1", True, float("nan"), [0.1]])
@@ -143,10 +190,15 @@ def test_a_float_argument_that_is_no_number(value):
             kind(**{**given, name: value})
         assert f"{name}={value!r}" in str(error.value)
         checked.add((kind.__name__, name))
-    assert {("BertEncoder", "layer_norm_epsilon"), ("HardAttention", "temperature"),
-            ("RotaryEmbedding", "max_wavelength"), ("CosineScore", "epsilon"),
-            ("GPT2", "initializer_range"), ("BertClassifier", "label_deviation"),
-            ("LuongSeq2Seq", "teacher_forcing_ratio")} < checked and len(checked) > 60
+    assert {
+        ("BertEncoder", "layer_norm_epsilon"),
+        ("HardAttention", "temperature"),
+        ("RotaryEmbedding", "max_wavelength"),
+        ("CosineScore", "epsilon"),
+        ("GPT2", "initializer_range"),
+        ("BertClassifier", "label_deviation"),
+        ("LuongSeq2Seq", "teacher_forcing_ratio"),
+    } < checked and len(checked) > 60
 
 
 @pytest.mark.parametrize("value", [1, -0.1, None])
@@ -157,33 +209,41 @@ def test_a_dropout_rate_outside_of_its_range(value):
                 kind(**{**given, name: value})
 
 
-@pytest.mark.parametrize("make, message", [
-    (lambda: layers.MultiHeadAttention(2, 4, attention_axes=(1, 2.0)), r"axes=\(1, 2.0\)"),
-    (lambda: layers.MultiHeadAttention(2, 4, attention_axes="1"), "attention_axes='1'"),
-    (lambda: layers.MultiHeadAttention(2, 4, initial_shifts=[1, 0.5]), r"shifts=\[1, 0.5\]"),
-    (lambda: layers.MultiHeadAttention(2, 4, initial_shifts=2), "one integer per head"),
-    (lambda: layers.WindowAttention(2, 4, (1, 1.5)), r"window=\(1, 1.5\)"),
-    (lambda: layers.LocalAttention(float("nan")), "window=nan"),
-    (lambda: layers.Attention("dot", seed=1.5), "seed must be an integer or None"),
-    (lambda: layers.Attention("dot", seed="a"), "seed must be an integer or None"),
-    (lambda: layers.MultiHeadAttention(2, 4).make_cache(1.5, 3), "batch_size=1.5"),
-    (lambda: ops.causal_mask(2, 3.5), "key_length=3.5"),
-    (lambda: ops.causal_mask(-1, 3), "query_length=-1"),
-    (lambda: ops.padding_mask([1, 2], "3"), "max_length='3'"),
-    (lambda: ops.sinusoidal_positions([0, 1], 2.5), "depth=2.5"),
-    (lambda: ops.sinusoidal_positions([0, 1], 4, max_wavelength="9"), "max_wavelength='9'"),
-    (lambda: ops.match_matrix(X, X, epsilon="1"), "epsilon='1'"),
-    (lambda: ops.sparse_cross_entropy([0], X[0, :1], label_smoothing="0.1"), "label_smoothing='0"),
-    (lambda: ops.linear_cross_entropy([0], X[0, :1], X[0], most=0.5), "most=0.5"),
-    (lambda: ops.scaled_dot_product_attention(X, X, X, scale="1"), "scale='1'"),
-    (lambda: ops.scaled_dot_product_attention(X, X, X, dropout=1.0), "dropout=1.0"),
-])
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: layers.MultiHeadAttention(2, 4, attention_axes=(1, 2.0)), r"axes=\(1, 2.0\)"),
+        (lambda: layers.MultiHeadAttention(2, 4, attention_axes="1"), "attention_axes='1'"),
+        (lambda: layers.MultiHeadAttention(2, 4, initial_shifts=[1, 0.5]), r"shifts=\[1, 0.5\]"),
+        (lambda: layers.MultiHeadAttention(2, 4, initial_shifts=2), "one integer per head"),
+        (lambda: layers.WindowAttention(2, 4, (1, 1.5)), r"window=\(1, 1.5\)"),
+        (lambda: layers.LocalAttention(float("nan")), "window=nan"),
+        (lambda: layers.Attention("dot", seed=1.5), "seed must be an integer or None"),
+        (lambda: layers.Attention("dot", seed="a"), "seed must be an integer or None"),
+        (lambda: layers.MultiHeadAttention(2, 4).make_cache(1.5, 3), "batch_size=1.5"),
+        (lambda: ops.causal_mask(2, 3.5), "key_length=3.5"),
+        (lambda: ops.causal_mask(-1, 3), "query_length=-1"),
+        (lambda: ops.padding_mask([1, 2], "3"), "max_length='3'"),
+        (lambda: ops.sinusoidal_positions([0, 1], 2.5), "depth=2.5"),
+        (lambda: ops.sinusoidal_positions([0, 1], 4, max_wavelength="9"), "max_wavelength='9'"),
+        (lambda: ops.match_matrix(X, X, epsilon="1"), "epsilon='1'"),
+        (
+            lambda: ops.sparse_cross_entropy([0], X[0, :1], label_smoothing="0.1"),
+            "label_smoothing='0",
+        ),
+        (lambda: ops.linear_cross_entropy([0], X[0, :1], X[0], most=0.5), "most=0.5"),
+        (lambda: ops.scaled_dot_product_attention(X, X, X, scale="1"), "scale='1'"),
+        (lambda: ops.scaled_dot_product_attention(X, X, X, dropout=1.0), "dropout=1.0"),
+    ],
+)
 def test_other_numbers_that_are_not_accepted(make, message):
     with pytest.raises(ValueError, match=message):
         make()
 
 
 def test_integers_of_numpy_are_taken():
-    for layer in (layers.MultiHeadAttention(np.int64(2), np.int32(4)),
-                  layers.TransformerEncoderLayer(np.int64(2), np.int64(8))):
+    for layer in (
+        layers.MultiHeadAttention(np.int64(2), np.int32(4)),
+        layers.TransformerEncoderLayer(np.int64(2), np.int64(8)),
+    ):
         assert layer(*[X] * len(inspect.signature(layer.build).parameters)).shape == X.shape

@@ -26,8 +26,10 @@ def _made(kind, num_classes=3, **options):
 def _batch():
     random = np.random.default_rng(0)
     mask = (np.arange(7) < np.array(LENGTHS)[:, None]).astype("int32")
-    return {"token_ids": random.integers(1, 30, (3, 7)).astype("int32") * mask,
-            "padding_mask": mask}
+    return {
+        "token_ids": random.integers(1, 30, (3, 7)).astype("int32") * mask,
+        "padding_mask": mask,
+    }
 
 
 def _numpy(x):
@@ -56,12 +58,15 @@ def test_a_text_alone_or_in_a_row_with_others_has_the_same_logits(kind):
     wanted = _numpy(model(batch)["logits"])
     texts = [row[:n] for row, n in zip(batch["token_ids"], LENGTHS, strict=True)]
     for text, logits in zip(texts, wanted, strict=True):
-        np.testing.assert_allclose(_numpy(model({"token_ids": text[None]})["logits"])[0], logits,
-                                   atol=1e-5)
-    packed = {"token_ids": np.concatenate(texts)[None],
-              "pack_ids": np.repeat([1, 2, 3], LENGTHS)[None].astype("int32"),
-              "position_ids": np.concatenate([np.arange(n) for n in LENGTHS])[None],
-              "cls_positions": np.cumsum(LENGTHS)[None].astype("int32") - 1}
+        np.testing.assert_allclose(
+            _numpy(model({"token_ids": text[None]})["logits"])[0], logits, atol=1e-5
+        )
+    packed = {
+        "token_ids": np.concatenate(texts)[None],
+        "pack_ids": np.repeat([1, 2, 3], LENGTHS)[None].astype("int32"),
+        "position_ids": np.concatenate([np.arange(n) for n in LENGTHS])[None],
+        "cls_positions": np.cumsum(LENGTHS)[None].astype("int32") - 1,
+    }
     np.testing.assert_allclose(_numpy(model(packed)["logits"])[0], wanted, atol=1e-5)
 
 
@@ -73,19 +78,27 @@ def test_the_loss_is_that_of_the_formula_and_reaches_every_weight(kind):
     shares = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
     wanted = -(shares[np.arange(3), batch["label"]] * batch["sample_weight"]).sum()
     np.testing.assert_allclose(
-        _numpy(model.loss_errors(model(batch), batch)["label"]), wanted, rtol=1e-5)
+        _numpy(model.loss_errors(model(batch), batch)["label"]), wanted, rtol=1e-5
+    )
 
     def loss(values):
         outputs, _ = model.stateless_call(
-            values, [v.value for v in model.non_trainable_variables], batch)
+            values, [v.value for v in model.non_trainable_variables], batch
+        )
         return model.loss_errors(outputs, batch)["label"]
 
     found = gradients(loss, [_numpy(v).astype("float32") for v in model.trainable_variables])
-    without = {v.path for v, gradient in zip(model.trainable_variables, found, strict=True)
-               if not np.abs(gradient).max() > 0}
+    without = {
+        v.path
+        for v, gradient in zip(model.trainable_variables, found, strict=True)
+        if not np.abs(gradient).max() > 0
+    }
     # The query stream is of pretraining, and there is one segment only.
-    assert {path.rpartition("/")[2] for path in without} <= {"query_embedding", "segment_bias",
-                                                             "segment_table"}
+    assert {path.rpartition("/")[2] for path in without} <= {
+        "query_embedding",
+        "segment_bias",
+        "segment_table",
+    }
 
 
 @pytest.mark.runs
@@ -103,8 +116,9 @@ def test_it_learns_by_plain_fit_and_reloads(kind, tmp_path):
     model.save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras")
     assert type(again) is KINDS[kind][0]
-    np.testing.assert_array_equal(_numpy(again({"token_ids": ids})["logits"]),
-                                  _numpy(model({"token_ids": ids})["logits"]))
+    np.testing.assert_array_equal(
+        _numpy(again({"token_ids": ids})["logits"]), _numpy(model({"token_ids": ids})["logits"])
+    )
 
 
 def test_pooling_is_what_it_can_be():

@@ -6,8 +6,7 @@ import pytest
 
 from tests.support.every_model import BACKBONES, EVERY_MODEL, make
 
-TOKENLESS = [*BACKBONES, "BertClassifier", "GPT2Classifier", "GPT2LanguageModel",
-             "XLNetClassifier"]
+TOKENLESS = [*BACKBONES, "BertClassifier", "GPT2Classifier", "GPT2LanguageModel", "XLNetClassifier"]
 
 
 def shapes(model, inputs):
@@ -35,5 +34,6 @@ def test_a_text_without_tokens_has_a_pooled_output(name, masked):
     wanted = shapes(model, inputs)
     found = shapes(model, {key: x[:, :0] for key, x in inputs.items()})
     tokens = inputs["token_ids"].shape[1]
-    assert found == [tuple(0 if n == tokens and i == 1 else n for i, n in enumerate(x))
-                     for x in wanted]
+    assert found == [
+        tuple(0 if n == tokens and i == 1 else n for i, n in enumerate(x)) for x in wanted
+    ]

@@ -18,8 +18,10 @@ import tensorflow as tf
 
 QUICK = "AttentiveLSTMClassifier", "BertClassifier", "AttentionalFactorizationMachine"
 LABELS = "label", "sample_weight", "mask_ids", "mask_weights", "next_sentence_label"
-most_run_later = pytest.mark.parametrize("name", [
-    pytest.param(name, marks=[] if name in QUICK else pytest.mark.runs) for name in EVERY_MODEL])
+most_run_later = pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[] if name in QUICK else pytest.mark.runs) for name in EVERY_MODEL],
+)
 
 
 def _inputs(name):

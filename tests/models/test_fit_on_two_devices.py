@@ -22,16 +22,19 @@ def _fit(name, strategy):
         model, data = make(name)
         model.compile(keras.optimizers.SGD(0.02), jit_compile=False)
     # 11 rows: the last batch has 3, of which one device gets 2.
-    history = model.fit(x=data, validation_data=data, batch_size=4, epochs=2, shuffle=False,
-                        verbose=0).history
+    history = model.fit(
+        x=data, validation_data=data, batch_size=4, epochs=2, shuffle=False, verbose=0
+    ).history
     return model, history
 
 
-@pytest.mark.parametrize("name", [
-    pytest.param(name, marks=[] if name in QUICK else pytest.mark.runs) for name in TASKS])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.runs) for name in TASKS]
+)
 def test_two_devices_train_as_one(name):
     (one, one_history), (two, two_history) = (
-        _fit(name, strategy) for strategy in (None, make_strategy("mirrored")))
+        _fit(name, strategy) for strategy in (None, make_strategy("mirrored"))
+    )
     assert one_history.keys() == two_history.keys() >= {"loss", "val_loss"}
     for key, values in one_history.items():
         np.testing.assert_allclose(two_history[key], values, 1e-4, 1e-6, err_msg=key)
@@ -46,8 +49,9 @@ def test_a_device_without_rows_changes_nothing():
             model, _ = make("BertClassifier")
             model.compile(keras.optimizers.SGD(0.1), jit_compile=False)
         batch = {key: x[:5] for key, x in inputs_of("BertClassifier").items()}
-        losses.append(model.fit(x=batch, batch_size=4, epochs=2, shuffle=False,
-                                verbose=0).history["loss"])
+        losses.append(
+            model.fit(x=batch, batch_size=4, epochs=2, shuffle=False, verbose=0).history["loss"]
+        )
     np.testing.assert_allclose(losses[1], losses[0], 1e-5)
 
 

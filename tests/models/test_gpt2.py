@@ -57,8 +57,17 @@ def batch(golden):
 
 
 def make_model(**options):
-    model = GPT2LanguageModel(GPT2(89, 2, 24, 3, intermediate_dim=56, max_length=20,
-                                   **{"dropout": 0.0, "seed": 1, **options}))
+    model = GPT2LanguageModel(
+        GPT2(
+            89,
+            2,
+            24,
+            3,
+            intermediate_dim=56,
+            max_length=20,
+            **{"dropout": 0.0, "seed": 1, **options},
+        )
+    )
     model.build()
     return model
 
@@ -79,8 +88,9 @@ def test_outputs_equal_those_of_hugging_face(golden, batch, model):
     outputs = model(batch)
     real = batch["padding_mask"] > 0  # there a row without a key differs, and means nothing
     for name in ("sequence_output", "logits"):
-        np.testing.assert_allclose(array(outputs[name])[real], golden[name][real], 1e-5, 1e-5,
-                                   err_msg=name)
+        np.testing.assert_allclose(
+            array(outputs[name])[real], golden[name][real], 1e-5, 1e-5, err_msg=name
+        )
     last = golden["sequence_output"][np.arange(3), batch["padding_mask"].sum(axis=1) - 1]
     np.testing.assert_allclose(array(outputs["pooled_output"]), last, 1e-5, 1e-5)
 
@@ -118,8 +128,13 @@ def test_greedy_and_beam_search_go_on_as_hugging_face(golden, batch, model):
     prompt = batch["token_ids"][:1, :4]
     found = go_on(model, prompt, lambda *start: sample(*start, 12, END, temperature=0))
     np.testing.assert_array_equal(array(found["token_ids"]), golden["greedy"])
-    found = go_on(model, np.repeat(prompt, 4, axis=0), lambda step, cache, begin: beam_search(
-        step, cache, begin[:1], 4, 12, END, length_penalty=0.0))
+    found = go_on(
+        model,
+        np.repeat(prompt, 4, axis=0),
+        lambda step, cache, begin: beam_search(
+            step, cache, begin[:1], 4, 12, END, length_penalty=0.0
+        ),
+    )
     np.testing.assert_array_equal(array(found["token_ids"])[0], golden["beams"])
 
 
@@ -133,26 +148,40 @@ def test_hypotheses_with_one_cache_are_those_with_a_cache_each(batch, beams):
     def prompt(length):
         mask = np.concatenate([real, np.ones((3, length), "int32")], axis=1)
         cache = model.make_cache(3, 5 + length)
-        _, cache = model.decode(ops.convert_to_tensor(ids[:, :5]), 0, cache,
-                                ops.convert_to_tensor(mask), places)
+        _, cache = model.decode(
+            ops.convert_to_tensor(ids[:, :5]), 0, cache, ops.convert_to_tensor(mask), places
+        )
         return cache, mask
 
     def each():
         cache, mask = prompt(8)
         cache = keras.tree.map_structure(lambda x: ops.repeat(x, beams, axis=0), cache)
         mask = ops.convert_to_tensor(np.repeat(mask, beams, axis=0))
-        return cache, None, lambda ids, index, cache: model.decode(
-            ids[:, None], 5 + index, cache, mask, ops.repeat(last + index, beams)[:, None])
+        return (
+            cache,
+            None,
+            lambda ids, index, cache: model.decode(
+                ids[:, None], 5 + index, cache, mask, ops.repeat(last + index, beams)[:, None]
+            ),
+        )
 
     def shared():
         cache = model.share_cache(prompt(8 * beams)[0], beams, 8)
-        return cache, model.reorder_cache, lambda ids, index, cache: model.decode_beams(
-            ids, index, cache, ops.convert_to_tensor(real), last + index)
+        return (
+            cache,
+            model.reorder_cache,
+            lambda ids, index, cache: model.decode_beams(
+                ids, index, cache, ops.convert_to_tensor(real), last + index
+            ),
+        )
 
     found = []
     for cache, reorder, step in (each(), shared()):
-        found.append(beam_search(step, cache, ops.convert_to_tensor(ids[:, 5]), beams, 8, END,
-                                 reorder=reorder))
+        found.append(
+            beam_search(
+                step, cache, ops.convert_to_tensor(ids[:, 5]), beams, 8, END, reorder=reorder
+            )
+        )
     assert len({tuple(row) for row in array(found[0]["token_ids"]).reshape(-1, 8)}) > beams
     for name, value in found[0].items():
         np.testing.assert_allclose(array(found[1][name]), array(value), 1e-5, 1e-5, err_msg=name)
@@ -165,13 +194,15 @@ def test_decoding_step_by_step_gives_the_logits_of_one_pass(batch, dtype):
     ids = ops.convert_to_tensor(batch["token_ids"])
     wanted = array(model({"token_ids": ids})["logits"])
     kernel = model.backbone.logits_kernel()
-    steps = [compiled(lambda ids, index, cache: model.decode(ids, index, cache)),
-             compiled(lambda ids, index, cache: model.decode(
-                 ids, index, cache, logits_kernel=kernel))]
+    steps = [
+        compiled(lambda ids, index, cache: model.decode(ids, index, cache)),
+        compiled(lambda ids, index, cache: model.decode(ids, index, cache, logits_kernel=kernel)),
+    ]
     cache = model.make_cache(3, 13)
     for i in range(13):
         logits, cache = steps[i % 2](
-            ids[:, i:i + 1], ops.convert_to_tensor(i, dtype="int32"), cache)
+            ids[:, i : i + 1], ops.convert_to_tensor(i, dtype="int32"), cache
+        )
         np.testing.assert_allclose(array(logits), wanted[:, i], close, close)
 
 
@@ -182,10 +213,14 @@ def test_prompts_of_any_length_end_together_where_padding_is_before_them(batch):
     real = np.arange(20) >= (13 - lengths)[:, None]
     places = np.maximum(np.arange(13) - (13 - lengths)[:, None], 0)
     logits, _ = model.decode(
-        ops.convert_to_tensor(left), 0, model.make_cache(3, 20),
-        ops.convert_to_tensor(real.astype("int32")), ops.convert_to_tensor(places.astype("int32")))
+        ops.convert_to_tensor(left),
+        0,
+        model.make_cache(3, 20),
+        ops.convert_to_tensor(real.astype("int32")),
+        ops.convert_to_tensor(places.astype("int32")),
+    )
     for row, length in enumerate(lengths):
-        alone = model({"token_ids": ids[row:row + 1, :length]})["logits"]
+        alone = model({"token_ids": ids[row : row + 1, :length]})["logits"]
         np.testing.assert_allclose(array(logits)[row], array(alone)[0, -1], 1e-5, 1e-5)
 
 
@@ -207,42 +242,50 @@ def test_padding_changes_no_logits_and_no_loss(batch):
     np.testing.assert_array_equal(array(outputs["logits"])[real], array(others["logits"])[real])
     np.testing.assert_array_equal(
         array(model.compute_loss(x=batch, y_pred=outputs)),
-        array(model.compute_loss(x=other, y_pred=others)))
+        array(model.compute_loss(x=other, y_pred=others)),
+    )
 
 
 def test_documents_of_a_row_are_as_alone(batch):
     model, ids = make_model(), batch["token_ids"]
     packed = np.concatenate([ids[0], ids[1, :7]])[None].astype("int32")
-    row = {"token_ids": packed, "pack_ids": np.repeat([[1, 2]], [13, 7], axis=1).astype("int32"),
-           "position_ids": np.concatenate([np.arange(13), np.arange(7)])[None].astype("int32"),
-           "cls_positions": np.array([[12, 19]], "int32")}
+    row = {
+        "token_ids": packed,
+        "pack_ids": np.repeat([[1, 2]], [13, 7], axis=1).astype("int32"),
+        "position_ids": np.concatenate([np.arange(13), np.arange(7)])[None].astype("int32"),
+        "cls_positions": np.array([[12, 19]], "int32"),
+    }
     apart = {"token_ids": ids[:2], "padding_mask": batch["padding_mask"][:2]}
     together, alone = model(row), model(apart)
-    np.testing.assert_allclose(array(together["logits"])[0, :13], array(alone["logits"])[0],
-                               1e-5, 1e-5)
-    np.testing.assert_allclose(array(together["logits"])[0, 13:], array(alone["logits"])[1, :7],
-                               1e-5, 1e-5)
-    np.testing.assert_allclose(array(together["pooled_output"])[0], array(alone["pooled_output"]),
-                               1e-5, 1e-5)
+    np.testing.assert_allclose(
+        array(together["logits"])[0, :13], array(alone["logits"])[0], 1e-5, 1e-5
+    )
+    np.testing.assert_allclose(
+        array(together["logits"])[0, 13:], array(alone["logits"])[1, :7], 1e-5, 1e-5
+    )
+    np.testing.assert_allclose(
+        array(together["pooled_output"])[0], array(alone["pooled_output"]), 1e-5, 1e-5
+    )
     # The first token of the second document is not to be told from the first document.
-    losses = [float(model.compute_loss(x=x, y_pred=y))
-              for x, y in ((row, together), (apart, alone))]
+    losses = [
+        float(model.compute_loss(x=x, y_pred=y)) for x, y in ((row, together), (apart, alone))
+    ]
     np.testing.assert_allclose(losses[0], losses[1], 1e-5)
 
 
 def test_labels_that_are_given_are_those_that_follow(batch):
     model, ids = make_model(), batch["token_ids"][:1]
     given = {"token_ids": ids[:, :-1], "label": ids[:, 1:]}
-    losses = [float(model.compute_loss(x=x, y_pred=model(x)))
-              for x in (given, {"token_ids": ids})]
+    losses = [float(model.compute_loss(x=x, y_pred=model(x))) for x in (given, {"token_ids": ids})]
     np.testing.assert_allclose(losses[0], losses[1], 1e-5)
     weighted = {**given, "sample_weight": (np.arange(12) < 5)[None].astype("float32")}
     short = {"token_ids": ids[:, :6]}
     losses = [float(model.compute_loss(x=x, y_pred=model(x))) for x in (weighted, short)]
     np.testing.assert_allclose(losses[0], losses[1], 1e-5)
     left_out = {"token_ids": batch["token_ids"][:2], "sample_weight": np.array([1.0, 0.0])}
-    losses = [float(model.compute_loss(x=x, y_pred=model(x)))
-              for x in (left_out, {"token_ids": ids})]
+    losses = [
+        float(model.compute_loss(x=x, y_pred=model(x))) for x in (left_out, {"token_ids": ids})
+    ]
     np.testing.assert_allclose(losses[0], losses[1], 1e-5)
 
 
@@ -263,10 +306,12 @@ def test_first_weights_are_as_wide_as_the_paper_says():
     assert spread["token_embedding"] == pytest.approx(0.02, rel=0.05)
     assert spread["position_embedding/embeddings"] == pytest.approx(0.01, rel=0.05)
     for layer in range(8):
-        for name, width in (("attention/query_key_value_kernel", 0.02),
-                            ("attention/output_kernel", 0.005),
-                            ("feed_forward/intermediate/kernel", 0.02),
-                            ("feed_forward/output/kernel", 0.005)):
+        for name, width in (
+            ("attention/query_key_value_kernel", 0.02),
+            ("attention/output_kernel", 0.005),
+            ("feed_forward/intermediate/kernel", 0.02),
+            ("feed_forward/output/kernel", 0.005),
+        ):
             assert spread[f"layer_{layer}/{name}"] == pytest.approx(width, rel=0.05)
 
 
@@ -291,14 +336,16 @@ def test_it_learns_a_sequence_by_heart_with_fit():
     assert results["token_accuracy"] > 0.9
 
 
-@pytest.mark.parametrize(("options", "message"), [
-    ({"num_layers": 0}, "num_layers must be a positive integer"),
-    ({"num_heads": 5}, "hidden_dim must be a multiple of num_heads"),
-    ({"dropout": 1.0}, "dropout must be a number in"),
-])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_layers": 0}, "num_layers must be a positive integer"),
+        ({"num_heads": 5}, "hidden_dim must be a multiple of num_heads"),
+        ({"dropout": 1.0}, "dropout must be a number in"),
+    ],
+)
 def test_sizes_that_cannot_be_are_told_at_once(options, message):
     with pytest.raises(ValueError, match=message):
-        GPT2(**{"vocabulary_size": 9, "num_layers": 1, "hidden_dim": 8, "num_heads": 2,
-                **options})
+        GPT2(**{"vocabulary_size": 9, "num_layers": 1, "hidden_dim": 8, "num_heads": 2, **options})
     with pytest.raises(ValueError, match="size must be one of tiny"):
         GPT2.from_size("huge", 9)

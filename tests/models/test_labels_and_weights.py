@@ -17,14 +17,22 @@ RANDOM = np.random.default_rng(0)
 IDS = RANDOM.integers(1, 6, (ROWS, 4)).astype("int32")
 ORDER = np.argsort(RANDOM.normal(size=(ROWS, 4))).astype("int32")
 MODELS = {
-    "pointer": (lambda: PointerNetwork(1, 4, seed=0), {
-        "elements": RANDOM.normal(size=(ROWS, 4, 1)).astype("float32"), "label": ORDER}),
-    "seq2seq": (lambda: LuongSeq2Seq(6, 4, seed=0), {
-        "token_ids": IDS, "target_ids": IDS, "label": ORDER}),
-    "classifier": (lambda: AttentiveLSTMClassifier(6, 3, 4, 4, seed=0), {
-        "token_ids": IDS, "label": np.arange(ROWS, dtype="int32") % 3}),
-    "machine": (lambda: AttentionalFactorizationMachine(6, 4, 4, 3, seed=0), {
-        "feature_ids": IDS, "label": RANDOM.normal(size=ROWS).astype("float32")}),
+    "pointer": (
+        lambda: PointerNetwork(1, 4, seed=0),
+        {"elements": RANDOM.normal(size=(ROWS, 4, 1)).astype("float32"), "label": ORDER},
+    ),
+    "seq2seq": (
+        lambda: LuongSeq2Seq(6, 4, seed=0),
+        {"token_ids": IDS, "target_ids": IDS, "label": ORDER},
+    ),
+    "classifier": (
+        lambda: AttentiveLSTMClassifier(6, 3, 4, 4, seed=0),
+        {"token_ids": IDS, "label": np.arange(ROWS, dtype="int32") % 3},
+    ),
+    "machine": (
+        lambda: AttentionalFactorizationMachine(6, 4, 4, 3, seed=0),
+        {"feature_ids": IDS, "label": RANDOM.normal(size=ROWS).astype("float32")},
+    ),
 }
 every_model = pytest.mark.parametrize("name", MODELS)
 
@@ -41,8 +49,9 @@ def numbers(model, batch):
 def test_a_weight_of_a_row_is_that_of_each_of_its_labels(name):
     make, batch = MODELS[name]
     model, weights = make(), np.array([0.5, 0, 2, 1], "float32")
-    of_labels = np.broadcast_to(weights.reshape(-1, *[1] * (batch["label"].ndim - 1)),
-                                batch["label"].shape)
+    of_labels = np.broadcast_to(
+        weights.reshape(-1, *[1] * (batch["label"].ndim - 1)), batch["label"].shape
+    )
     expected = numbers(model, {**batch, "sample_weight": of_labels})
     for given in (weights, weights[:, None]):
         assert numbers(model, {**batch, "sample_weight": given}) == pytest.approx(expected, 1e-6)
@@ -77,12 +86,18 @@ def logits_of_label(odds):
     return np.float32([[[-odds, 0, 0, 0, 0]]])
 
 
-@pytest.mark.parametrize("error", [
-    lambda logits, batch: PointerNetwork(1, 4).loss_errors(
-        {"logits": ops.convert_to_tensor(logits)}, batch)["pointer"],
-    lambda logits, batch: PointerGenerator(4, 1, 4, 4, coverage=False).loss_errors(
-        {"probabilities": ops.convert_to_tensor(np.exp(logits))}, batch)["token"],
-], ids=["pointer", "generator"])
+@pytest.mark.parametrize(
+    "error",
+    [
+        lambda logits, batch: PointerNetwork(1, 4).loss_errors(
+            {"logits": ops.convert_to_tensor(logits)}, batch
+        )["pointer"],
+        lambda logits, batch: PointerGenerator(4, 1, 4, 4, coverage=False).loss_errors(
+            {"probabilities": ops.convert_to_tensor(np.exp(logits))}, batch
+        )["token"],
+    ],
+    ids=["pointer", "generator"],
+)
 def test_the_loss_of_an_unlikely_label_goes_on_growing(error):
     batch = {"label": ops.zeros((1, 1), "int32")}
     found = [float(error(logits_of_label(odds), batch)) for odds in (25, 30)]

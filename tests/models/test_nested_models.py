@@ -24,9 +24,13 @@ class OneOutput(BertEncoder):
         return super().call(inputs, training=training)["sequence_output"]
 
 
-@pytest.mark.parametrize(("make", "dtype"), [
-    (Around, "float32"),  # what Keras assumes of the inputs of any model
-    (lambda: OneOutput(20, 1, 8, 2, seed=0), "int32")])
+@pytest.mark.parametrize(
+    ("make", "dtype"),
+    [
+        (Around, "float32"),  # what Keras assumes of the inputs of any model
+        (lambda: OneOutput(20, 1, 8, 2, seed=0), "int32"),
+    ],
+)
 def test_models_around_and_derived_ones_are_exported(make, dtype, tmp_path):
     model = make()
     wanted = model({"token_ids": IDS})

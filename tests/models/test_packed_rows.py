@@ -40,21 +40,28 @@ def _numbers(values):
     return float(ops.convert_to_numpy(values))
 
 
-@pytest.mark.parametrize("make", [
-    lambda: BertPretrainer(_encoder()),
-    lambda: BertPretrainer(_encoder(), next_sentence=False),
-    lambda: BertClassifier(_encoder(), 3, dropout=0.0),
-    lambda: BertClassifier(_encoder(), 3, dropout=0.0, pooling="mean"),
-])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: BertPretrainer(_encoder()),
+        lambda: BertPretrainer(_encoder(), next_sentence=False),
+        lambda: BertClassifier(_encoder(), 3, dropout=0.0),
+        lambda: BertClassifier(_encoder(), 3, dropout=0.0, pooling="mean"),
+    ],
+)
 def test_losses_and_metrics_are_the_same(make):
     model = make()
     model.build()
     found = []
     for batch in _examples():
         outputs = model(batch)
-        found.append([_numbers(model.loss_errors(outputs, batch)),
-                      _numbers(model.loss_weights(batch)),
-                      _numbers(model.metric_sums(outputs, batch))])
+        found.append(
+            [
+                _numbers(model.loss_errors(outputs, batch)),
+                _numbers(model.loss_weights(batch)),
+                _numbers(model.metric_sums(outputs, batch)),
+            ]
+        )
     (errors, *others), (packed_errors, *packed_others) = found
     assert errors == pytest.approx(packed_errors, rel=1e-4)
     assert others == packed_others
@@ -65,17 +72,23 @@ def test_vectors_are_those_of_each_example_alone():
     model = _encoder()
     names = BertEncoder.INPUTS
     one, other = (
-        {name: ops.convert_to_numpy(x) for name, x in model(
-            {name: batch[name] for name in names if name in batch}).items()}
-        for batch in (alone, together))
+        {
+            name: ops.convert_to_numpy(x)
+            for name, x in model({name: batch[name] for name in names if name in batch}).items()
+        }
+        for batch in (alone, together)
+    )
     place = {row: 0 for row in ROWS}
     start = dict(place)
     for example, row in enumerate(ROWS):
         length = LENGTHS[example]
         np.testing.assert_allclose(
-            other["sequence_output"][row, start[row]:start[row] + length],
-            one["sequence_output"][example, :length], atol=2e-5)
+            other["sequence_output"][row, start[row] : start[row] + length],
+            one["sequence_output"][example, :length],
+            atol=2e-5,
+        )
         np.testing.assert_allclose(
-            other["pooled_output"][row, place[row]], one["pooled_output"][example], atol=2e-5)
+            other["pooled_output"][row, place[row]], one["pooled_output"][example], atol=2e-5
+        )
         place[row] += 1
         start[row] += length

@@ -15,7 +15,8 @@ def steps_of(model, inputs, rows=1):
 
     def step(ids, index, cache):
         logs, cache, attention = model.decode(
-            ids[:, None], index, cache, memory, return_attention_scores=True)
+            ids[:, None], index, cache, memory, return_attention_scores=True
+        )
         return logs[:, 0], cache, attention[:, 0]
 
     return step, cache
@@ -31,9 +32,11 @@ def test_decoding_a_step_at_a_time_is_one_full_pass(name):
         np.testing.assert_allclose(full["coverage"][:, t], before, 1e-5, 1e-6)
         logs, cache, attention = step(data["target_ids"][:, t], t, cache)
         np.testing.assert_allclose(
-            np.exp(ops.convert_to_numpy(logs)), full["probabilities"][:, t], 1e-4, 1e-6)
+            np.exp(ops.convert_to_numpy(logs)), full["probabilities"][:, t], 1e-4, 1e-6
+        )
         np.testing.assert_allclose(
-            ops.convert_to_numpy(attention), full["attention"][:, t], 1e-4, 1e-6)
+            ops.convert_to_numpy(attention), full["attention"][:, t], 1e-4, 1e-6
+        )
         before = before + full["attention"][:, t]
     np.testing.assert_allclose(full["probabilities"].sum(-1), 1, 1e-5)
     assert not full["attention"].transpose(0, 2, 1)[data["token_ids"] == 0].any()
@@ -55,8 +58,15 @@ def test_coverage_moves_the_attention_as_in_a_loop():
     for b in range(2):
         coverage = np.zeros(6)
         for t in range(3):
-            e = np.tanh(h[b] @ w["key_kernel"] + s[b, t] @ w["query_kernel"]
-                        + coverage[:, None] * kernel + w["bias"]) @ w["vector"][:, 0]
+            e = (
+                np.tanh(
+                    h[b] @ w["key_kernel"]
+                    + s[b, t] @ w["query_kernel"]
+                    + coverage[:, None] * kernel
+                    + w["bias"]
+                )
+                @ w["vector"][:, 0]
+            )
             a = np.exp(e) * (data["token_ids"][b] > 0)
             a = a / a.sum()
             np.testing.assert_allclose(found[b, t], a, 1e-4, 1e-6)
@@ -72,8 +82,9 @@ def test_a_generator_copies_unknown_words_greedily_and_by_beams():
 
     def greedy(token_ids):
         step, cache = steps_of(model, {"token_ids": token_ids})
-        return sample(step, cache, begin, 3, END, temperature=0, return_attention=True,
-                      source_length=6)
+        return sample(
+            step, cache, begin, 3, END, temperature=0, return_attention=True, source_length=6
+        )
 
     def beams(token_ids):
         step, cache = steps_of(model, {"token_ids": token_ids}, 2)

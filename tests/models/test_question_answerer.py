@@ -14,20 +14,32 @@ SHAPES = [(3, 4), (0, 8), (2, 0), (4, 4)]
 
 
 def model_of(dtype=None, **kwargs):
-    encoder = BertEncoder(40, 2, 16, 2, max_length=32, seed=1, initializer_range=0.2, dtype=dtype,
-                          use_pooler=False, **{"dropout": 0.0, **kwargs})
+    encoder = BertEncoder(
+        40,
+        2,
+        16,
+        2,
+        max_length=32,
+        seed=1,
+        initializer_range=0.2,
+        dtype=dtype,
+        use_pooler=False,
+        **{"dropout": 0.0, **kwargs},
+    )
     return BertQuestionAnswerer(encoder)
 
 
 def make_batch(seed=0):
     random = np.random.default_rng(seed)
-    batch = {name: np.zeros((len(SHAPES), LENGTH), "int32")
-             for name in ("token_ids", "segment_ids", "padding_mask")}
+    batch = {
+        name: np.zeros((len(SHAPES), LENGTH), "int32")
+        for name in ("token_ids", "segment_ids", "padding_mask")
+    }
     labels = np.zeros((len(SHAPES), 2), "int32")
     for row, (question, passage) in enumerate(SHAPES):
         end = question + passage + 3
         batch["token_ids"][row, :end] = random.integers(5, 40, end)
-        batch["segment_ids"][row, question + 2:end] = 1
+        batch["segment_ids"][row, question + 2 : end] = 1
         batch["padding_mask"][row, :end] = 1
         if passage and row != 1:
             labels[row] = question + 2 + np.sort(random.integers(0, passage, 2))
@@ -43,7 +55,7 @@ def answerable():
     mask = np.zeros((len(SHAPES), LENGTH), bool)
     mask[:, 0] = True
     for row, (question, passage) in enumerate(SHAPES):
-        mask[row, question + 2:question + 2 + passage] = True
+        mask[row, question + 2 : question + 2 + passage] = True
     return mask
 
 
@@ -70,20 +82,24 @@ def test_rows_that_are_full_need_no_padding_mask():
     shorter = {name: batch[name][:, :11] for name in ("token_ids", "segment_ids")}
     assert SHAPES[3][0] + SHAPES[3][1] + 3 == LENGTH
     model = model_of()
-    np.testing.assert_allclose(numpy(model(shorter)["span_logits"]),
-                               numpy(model(batch)["span_logits"]), 1e-5, 1e-5)
+    np.testing.assert_allclose(
+        numpy(model(shorter)["span_logits"]), numpy(model(batch)["span_logits"]), 1e-5, 1e-5
+    )
 
 
 def test_the_loss_is_the_mean_of_both_cross_entropies():
     model, batch = model_of(), make_batch()
     outputs = model(batch)
     wanted = cross_entropies(numpy(outputs["span_logits"]), batch["label"])
-    np.testing.assert_allclose(numpy(model.compute_loss(batch, y_pred=outputs)), wanted.mean(),
-                               1e-5)
+    np.testing.assert_allclose(
+        numpy(model.compute_loss(batch, y_pred=outputs)), wanted.mean(), 1e-5
+    )
     weighted = {**batch, "sample_weight": np.array([1.0, 0.5, 0.0, 2.0], "float32")}
     np.testing.assert_allclose(
         numpy(model.compute_loss(weighted, y_pred=outputs)),
-        (wanted.mean(1) * weighted["sample_weight"]).sum() / 3.5, 1e-5)
+        (wanted.mean(1) * weighted["sample_weight"]).sum() / 3.5,
+        1e-5,
+    )
     guessed = numpy(outputs["span_logits"]).argmax(1)
     right = (guessed == batch["label"]).all(1)
     total, weight = model.metric_sums(outputs, {**batch, "label": guessed})["span_accuracy"]
@@ -94,23 +110,31 @@ def test_the_loss_is_the_mean_of_both_cross_entropies():
 
 def test_an_empty_row_of_weight_zero_counts_for_nothing():
     model, batch = model_of(), make_batch()
-    more = {name: np.concatenate([array, np.zeros_like(array[:1])])
-            for name, array in batch.items()}
+    more = {
+        name: np.concatenate([array, np.zeros_like(array[:1])]) for name, array in batch.items()
+    }
     more["sample_weight"] = np.array([1, 1, 1, 1, 0], "float32")
-    np.testing.assert_allclose(numpy(model.compute_loss(more, y_pred=model(more))),
-                               numpy(model.compute_loss(batch, y_pred=model(batch))), 1e-5)
+    np.testing.assert_allclose(
+        numpy(model.compute_loss(more, y_pred=model(more))),
+        numpy(model.compute_loss(batch, y_pred=model(batch))),
+        1e-5,
+    )
 
 
 def test_padding_changes_nothing():
     model, batch = model_of(), make_batch()
-    longer = {name: np.pad(array, ((0, 0), (0, 6 * (name != "label"))))
-              for name, array in batch.items()}
+    longer = {
+        name: np.pad(array, ((0, 0), (0, 6 * (name != "label")))) for name, array in batch.items()
+    }
     outputs, more = model(batch), model(longer)
     found = numpy(more["span_logits"])
     np.testing.assert_allclose(found[:, :LENGTH], numpy(outputs["span_logits"]), 1e-4, 1e-5)
     np.testing.assert_array_equal(found[:, LENGTH:], np.float32(MASKED))
-    np.testing.assert_allclose(numpy(model.compute_loss(longer, y_pred=more)),
-                               numpy(model.compute_loss(batch, y_pred=outputs)), 1e-4)
+    np.testing.assert_allclose(
+        numpy(model.compute_loss(longer, y_pred=more)),
+        numpy(model.compute_loss(batch, y_pred=outputs)),
+        1e-4,
+    )
 
 
 @pytest.mark.runs
@@ -124,8 +148,9 @@ def test_it_learns_by_plain_fit_and_reloads_from_its_file_and_config(tmp_path):
     assert log["loss"][-1] < 0.2 * log["loss"][0] and max(log["span_accuracy"]) == 1.0
     model.save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(numpy(again(batch)["span_logits"]),
-                                  numpy(model(batch)["span_logits"]))
+    np.testing.assert_array_equal(
+        numpy(again(batch)["span_logits"]), numpy(model(batch)["span_logits"])
+    )
     assert [v.path for v in again.variables] == [v.path for v in model.variables]
 
 

@@ -7,20 +7,34 @@ import pytest
 from keras_attn import layers as L
 from keras_attn import models as M
 
-pytestmark = [pytest.mark.runs, pytest.mark.skipif(
-    keras.backend.backend() != "tensorflow", reason="others compile each shape by itself")]
+pytestmark = [
+    pytest.mark.runs,
+    pytest.mark.skipif(
+        keras.backend.backend() != "tensorflow", reason="others compile each shape by itself"
+    ),
+]
 RANDOM = np.random.default_rng(0)
 IDS = RANDOM.integers(1, 6, (5, 4)).astype("int32")
 TEXTS = {"token_ids": IDS, "label": IDS[:, 0] % 2}
 PAIRS = {"token_ids": IDS, "target_ids": IDS, "label": IDS}
-MASKED = {"token_ids": IDS, "mask_positions": IDS[:, :2] % 4, "mask_ids": IDS[:, :2],
-          "mask_weights": np.ones((5, 2), "float32"), "next_sentence_label": IDS[:, 0] % 2,
-          "segment_ids": IDS % 2, "padding_mask": np.ones_like(IDS)}
-ANSWERS = {**{name: MASKED[name] for name in ("token_ids", "segment_ids", "padding_mask")},
-           "label": IDS[:, :2] % 4}
+MASKED = {
+    "token_ids": IDS,
+    "mask_positions": IDS[:, :2] % 4,
+    "mask_ids": IDS[:, :2],
+    "mask_weights": np.ones((5, 2), "float32"),
+    "next_sentence_label": IDS[:, 0] % 2,
+    "segment_ids": IDS % 2,
+    "padding_mask": np.ones_like(IDS),
+}
+ANSWERS = {
+    **{name: MASKED[name] for name in ("token_ids", "segment_ids", "padding_mask")},
+    "label": IDS[:, :2] % 4,
+}
 FEATURES = {"feature_ids": IDS, "label": IDS[:, 0].astype("float32")}
-POINTS = {"elements": RANDOM.normal(size=(5, 4, 1)).astype("float32"),
-          "label": np.tile(np.arange(4, dtype="int32"), (5, 1))}
+POINTS = {
+    "elements": RANDOM.normal(size=(5, 4, 1)).astype("float32"),
+    "label": np.tile(np.arange(4, dtype="int32"), (5, 1)),
+}
 
 
 def bert():
@@ -44,12 +58,18 @@ def bahdanau(**options):
 
 
 MODELS = {
-    "ABCNN": (lambda: M.ABCNN(7, 2, 4, 3, 3, 3, 3, 1, seed=0),
-              {**TEXTS, "second_token_ids": IDS[::-1]}),
+    "ABCNN": (
+        lambda: M.ABCNN(7, 2, 4, 3, 3, 3, 3, 1, seed=0),
+        {**TEXTS, "second_token_ids": IDS[::-1]},
+    ),
     "AttentionalFactorizationMachine": (
-        lambda: M.AttentionalFactorizationMachine(7, 4, 3, 3, seed=0), FEATURES),
+        lambda: M.AttentionalFactorizationMachine(7, 4, 3, 3, seed=0),
+        FEATURES,
+    ),
     "AttentiveLSTMClassifier": (
-        lambda: M.AttentiveLSTMClassifier(7, 2, 3, 3, "self_attention", seed=0), TEXTS),
+        lambda: M.AttentiveLSTMClassifier(7, 2, 3, 3, "self_attention", seed=0),
+        TEXTS,
+    ),
     "BertClassifier": (lambda: M.BertClassifier(bert(), 2, dropout=0.0), TEXTS),
     "BertPretrainer": (lambda: M.BertPretrainer(bert()), MASKED),
     "BertQuestionAnswerer": (lambda: M.BertQuestionAnswerer(bert()), ANSWERS),
@@ -57,23 +77,30 @@ MODELS = {
     "GPT2LanguageModel": (lambda: M.GPT2LanguageModel(gpt2()), {"token_ids": IDS}),
     "HierarchicalAttentionNetwork": (
         lambda: M.HierarchicalAttentionNetwork(7, 2, 3, 3, 3, 3, seed=0),
-        {**TEXTS, "token_ids": IDS.reshape(5, 2, 2)}),
+        {**TEXTS, "token_ids": IDS.reshape(5, 2, 2)},
+    ),
     "PointerNetwork": (lambda: M.PointerNetwork(1, 4, True, seed=0), POINTS),
     "PointerGenerator": (lambda: M.PointerGenerator(7, 2, 3, 3, seed=0), PAIRS),
     "Transformer": (lambda: M.Transformer(7, 1, 4, 2, dropout=0.0, max_length=8, seed=0), PAIRS),
     "XLNetClassifier": (lambda: M.XLNetClassifier(xlnet(), 2, dropout=0.0), TEXTS),
     "XLNetPretrainer": (
-        lambda: M.XLNetPretrainer(xlnet()), {**MASKED, "permutation_ranks": IDS % 4}),
+        lambda: M.XLNetPretrainer(xlnet()),
+        {**MASKED, "permutation_ranks": IDS % 4},
+    ),
     "BahdanauSeq2Seq": (bahdanau(), PAIRS),
     "LuongSeq2Seq": (luong(), PAIRS),
-    **{f"LuongSeq2Seq {name}": (luong(**options), PAIRS) for name, options in {
-        "additive": {"score": "additive"},
-        "additive once": {"score": "additive", "input_feeding": False},
-        "concat": {"score": "concat"},
-        "local_predictive": {"attention": "local_predictive", "window": 2},
-        "local_monotonic": {"attention": "local_monotonic", "window": 2},
-        "gru, no attention": {"attention": None, "cell": "gru", "bidirectional": False},
-        "two layers": {"num_layers": 2}}.items()},
+    **{
+        f"LuongSeq2Seq {name}": (luong(**options), PAIRS)
+        for name, options in {
+            "additive": {"score": "additive"},
+            "additive once": {"score": "additive", "input_feeding": False},
+            "concat": {"score": "concat"},
+            "local_predictive": {"attention": "local_predictive", "window": 2},
+            "local_monotonic": {"attention": "local_monotonic", "window": 2},
+            "gru, no attention": {"attention": None, "cell": "gru", "bidirectional": False},
+            "two layers": {"num_layers": 2},
+        }.items()
+    },
 }
 DRAWS = {  # whose random numbers differ under XLA
     "BahdanauSeq2Seq half forced": (bahdanau(teacher_forcing_ratio=0.5), PAIRS),
@@ -107,29 +134,40 @@ def decoder(cell, **options):
 X = RANDOM.normal(size=(5, 4, 3)).astype("float32")
 LAYERS = {
     "RNN of IntraAttentionLSTMCell": (
-        lambda: keras.layers.RNN(L.IntraAttentionLSTMCell(3, 4)), [X]),
+        lambda: keras.layers.RNN(L.IntraAttentionLSTMCell(3, 4)),
+        [X],
+    ),
     "SequenceToVector": (lambda: L.SequenceToVector("attention"), [X]),
     "VectorToSequence": (lambda: L.VectorToSequence(GRU(3), 3), [X[:, 0]]),
     "AttentiveConvPooling": (lambda: L.AttentiveConvPooling(3, 2, 3), [X]),
     "HierarchicalAttention": (lambda: L.HierarchicalAttention(3, 3, 3), [X[:, None]]),
-    **{f"SequenceToSequence {context}": (
-        lambda c=context: L.SequenceToSequence(GRU(3), GRU(3), c, "attention"), [X, X])
-       for context in ("states", "both")},
+    **{
+        f"SequenceToSequence {context}": (
+            lambda c=context: L.SequenceToSequence(GRU(3), GRU(3), c, "attention"),
+            [X, X],
+        )
+        for context in ("states", "both")
+    },
     "RecurrentDecoder": (decoder(lambda: L.BahdanauDecoderCell(4)), [IDS, X]),
     "RecurrentDecoder half forced": (
-        decoder(lambda: L.BahdanauDecoderCell(4), teacher_forcing_ratio=0.5), [IDS, X]),
-    **{f"AttentionCell {name}": (decoder(lambda m=make, o=order: cell(m(), order=o)), [IDS, X])
-       for order in ("attend_last", "attend_first") for name, make in {
-           f"Luong {order}": lambda: L.LuongAttention(4),
-           f"LocationScore {order}": lambda: L.Attention(L.LocationScore(4)),
-           f"predictive {order}": lambda: L.LocalAttention(2, "predictive")}.items()},
+        decoder(lambda: L.BahdanauDecoderCell(4), teacher_forcing_ratio=0.5),
+        [IDS, X],
+    ),
+    **{
+        f"AttentionCell {name}": (decoder(lambda m=make, o=order: cell(m(), order=o)), [IDS, X])
+        for order in ("attend_last", "attend_first")
+        for name, make in {
+            f"Luong {order}": lambda: L.LuongAttention(4),
+            f"LocationScore {order}": lambda: L.Attention(L.LocationScore(4)),
+            f"predictive {order}": lambda: L.LocalAttention(2, "predictive"),
+        }.items()
+    },
 }
 
 
 def fit(model, jit_compile, x, y=None):
     """Losses of two epochs of three, then two rows."""
-    model.compile(keras.optimizers.SGD(0.1), None if y is None else "mse",
-                  jit_compile=jit_compile)
+    model.compile(keras.optimizers.SGD(0.1), None if y is None else "mse", jit_compile=jit_compile)
     return model.fit(x, y, batch_size=3, epochs=2, shuffle=False, verbose=0).history["loss"]
 
 

@@ -23,29 +23,56 @@ ROWS, LENGTH, WORDS = 3, 6, 30
 IDS = np.random.default_rng(0).integers(1, WORDS, (ROWS, LENGTH)).astype("int32")
 PADDING = np.array([[1] * 6, [1] * 4 + [0] * 2, [1] * 5 + [0]], "int32")
 PLACES = np.array([[1, 3], [0, 2], [4, 1]], "int32")
-MASKED = {"mask_positions": PLACES, "mask_ids": np.take_along_axis(IDS, PLACES, 1),
-          "mask_weights": np.ones((ROWS, 2), "float32")}
+MASKED = {
+    "mask_positions": PLACES,
+    "mask_ids": np.take_along_axis(IDS, PLACES, 1),
+    "mask_weights": np.ones((ROWS, 2), "float32"),
+}
 BATCHES = {
-    "bert": {"token_ids": IDS, "padding_mask": PADDING, **MASKED,
-             "next_sentence_label": np.array([0, 1, 1], "int32")},
+    "bert": {
+        "token_ids": IDS,
+        "padding_mask": PADDING,
+        **MASKED,
+        "next_sentence_label": np.array([0, 1, 1], "int32"),
+    },
     "gpt2": {"token_ids": IDS, "padding_mask": PADDING},
-    "xlnet": {"token_ids": IDS, "padding_mask": PADDING, **MASKED,
-              "permutation_ranks": np.array([[-1, 0, -1, 1, -1, -1], [0, -1, 1, -1, -1, -1],
-                                             [-1, 1, -1, -1, 0, -1]], "int32"),
-              "memory_ids": IDS[:, :3], "memory_mask": np.ones((ROWS, 3), "int32")},
-    "transformer": {"token_ids": IDS, "padding_mask": PADDING, "target_ids": IDS[:, ::-1].copy(),
-                    "label": np.roll(IDS[:, ::-1], -1, 1)},
+    "xlnet": {
+        "token_ids": IDS,
+        "padding_mask": PADDING,
+        **MASKED,
+        "permutation_ranks": np.array(
+            [[-1, 0, -1, 1, -1, -1], [0, -1, 1, -1, -1, -1], [-1, 1, -1, -1, 0, -1]], "int32"
+        ),
+        "memory_ids": IDS[:, :3],
+        "memory_mask": np.ones((ROWS, 3), "int32"),
+    },
+    "transformer": {
+        "token_ids": IDS,
+        "padding_mask": PADDING,
+        "target_ids": IDS[:, ::-1].copy(),
+        "label": np.roll(IDS[:, ::-1], -1, 1),
+    },
 }
 
 
 def make_model(family, remat=False, dropout=0.3, **options):
-    shape = {"num_layers": 2, "hidden_dim": 8, "num_heads": 2, "dropout": dropout, "seed": 1,
-             "attention_dropout": dropout, **options}
+    shape = {
+        "num_layers": 2,
+        "hidden_dim": 8,
+        "num_heads": 2,
+        "dropout": dropout,
+        "seed": 1,
+        "attention_dropout": dropout,
+        **options,
+    }
     if family == "transformer":
         backbone = model = Transformer(WORDS, **shape)
     else:
-        backbone, task = {"bert": (BertEncoder, BertPretrainer), "gpt2": (GPT2, GPT2LanguageModel),
-                          "xlnet": (XLNet, XLNetPretrainer)}[family]
+        backbone, task = {
+            "bert": (BertEncoder, BertPretrainer),
+            "gpt2": (GPT2, GPT2LanguageModel),
+            "xlnet": (XLNet, XLNetPretrainer),
+        }[family]
         backbone = backbone(WORDS, **shape)
         model = task(backbone)
     backbone.remat = remat
@@ -98,18 +125,22 @@ def as_written():
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False})
 
 
-@pytest.mark.parametrize(("family", "precision"), [
-    *((family, "float32") for family in BATCHES), ("gpt2", "mixed_bfloat16")])
+@pytest.mark.parametrize(
+    ("family", "precision"),
+    [*((family, "float32") for family in BATCHES), ("gpt2", "mixed_bfloat16")],
+)
 def test_gradients_are_those_of_a_step_that_keeps_all(family, precision, as_written):
     kept, computed_again = (
         gradients_of(make_model(family, remat, dtype=precision), BATCHES[family])
-        for remat in (False, True))
+        for remat in (False, True)
+    )
     assert len(kept) == len(computed_again) > 20
     for left, right in zip(kept, computed_again, strict=True):
         if keras.config.backend() == "jax" or family == "xlnet":  # rounded differently
             tolerance = 1e-2 if "mixed" in precision else 1e-5
-            np.testing.assert_allclose(left.astype("float32"), right.astype("float32"), tolerance,
-                                       tolerance / 10)
+            np.testing.assert_allclose(
+                left.astype("float32"), right.astype("float32"), tolerance, tolerance / 10
+            )
         else:
             np.testing.assert_array_equal(left, right)
     assert any(np.abs(x).max() > 0 for x in kept)

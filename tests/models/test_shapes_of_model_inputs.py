@@ -49,41 +49,72 @@ def test_python_lists_in_the_dictionary(name):
             model({**inputs, key: inputs[key].tolist()})
 
 
-@pytest.mark.parametrize("make_model, inputs, message", [
-    (lambda: models.BertPretrainer(models.BertEncoder(12, 1, 8, 2)),
-     {"mask_positions": np.zeros((1, 2), "int32")}, r"mask_positions must be of shape \(2, P\)"),
-    (lambda: models.XLNetPretrainer(models.XLNet(12, 1, 8, 2)),
-     {"permutation_mask": np.ones((2, 5, 4), "int32"), "mask_positions": np.zeros((2, 1), "int32")},
-     r"permutation_mask must be of shape \(2, 5, 5\)"),
-    (lambda: models.XLNet(12, 1, 8, 2, memory_length=3),
-     {"memory": [np.zeros((3, 3, 8), "float32")]}, r"memory must be of shape \(2, M, D\)"),
-    (lambda: models.XLNet(12, 1, 8, 2, memory_length=3),
-     {"memory": [np.zeros((2, 3, 8), "float32")], "memory_mask": np.ones((2, 4), "int32")},
-     r"memory_mask must be of shape \(2, 3\)"),
-    (lambda: models.BertEncoder(12, 1, 8, 2), {"token_ids": 5}, "token_ids must be a tensor"),
-    (lambda: models.BertEncoder(12, 1, 8, 2), {"token_ids": "text"}, "token_ids must be a tensor"),
-    (lambda: models.BertEncoder(12, 1, 8, 2), {"segment_ids": [[0] * 5, [0] * 5]},
-     "segment_ids must be a tensor or an array. Convert it with numpy.array"),
-    (lambda: models.BertEncoder(12, 1, 8, 2), {"token_ids": IDS[0]},
-     r"token_ids must be of shape \(B, T\). Received: token_ids of shape \(5,\)"),
-])
+@pytest.mark.parametrize(
+    "make_model, inputs, message",
+    [
+        (
+            lambda: models.BertPretrainer(models.BertEncoder(12, 1, 8, 2)),
+            {"mask_positions": np.zeros((1, 2), "int32")},
+            r"mask_positions must be of shape \(2, P\)",
+        ),
+        (
+            lambda: models.XLNetPretrainer(models.XLNet(12, 1, 8, 2)),
+            {
+                "permutation_mask": np.ones((2, 5, 4), "int32"),
+                "mask_positions": np.zeros((2, 1), "int32"),
+            },
+            r"permutation_mask must be of shape \(2, 5, 5\)",
+        ),
+        (
+            lambda: models.XLNet(12, 1, 8, 2, memory_length=3),
+            {"memory": [np.zeros((3, 3, 8), "float32")]},
+            r"memory must be of shape \(2, M, D\)",
+        ),
+        (
+            lambda: models.XLNet(12, 1, 8, 2, memory_length=3),
+            {"memory": [np.zeros((2, 3, 8), "float32")], "memory_mask": np.ones((2, 4), "int32")},
+            r"memory_mask must be of shape \(2, 3\)",
+        ),
+        (lambda: models.BertEncoder(12, 1, 8, 2), {"token_ids": 5}, "token_ids must be a tensor"),
+        (
+            lambda: models.BertEncoder(12, 1, 8, 2),
+            {"token_ids": "text"},
+            "token_ids must be a tensor",
+        ),
+        (
+            lambda: models.BertEncoder(12, 1, 8, 2),
+            {"segment_ids": [[0] * 5, [0] * 5]},
+            "segment_ids must be a tensor or an array. Convert it with numpy.array",
+        ),
+        (
+            lambda: models.BertEncoder(12, 1, 8, 2),
+            {"token_ids": IDS[0]},
+            r"token_ids must be of shape \(B, T\). Received: token_ids of shape \(5,\)",
+        ),
+    ],
+)
 def test_inputs_that_are_not_accepted(make_model, inputs, message):
     with pytest.raises(ValueError, match=message):
         make_model()({"token_ids": IDS, **inputs})
 
 
-@pytest.mark.parametrize("make_model, names", [
-    (lambda: models.BertEncoder(12, 1, 8, 2, seed=0), ALIGNED[:4]),
-    (lambda: models.GPT2(12, 1, 8, 2, seed=0), ALIGNED[1:4]),
-    (lambda: models.XLNet(12, 1, 8, 2, seed=0), ("segment_ids", "padding_mask", "pack_ids"))])
+@pytest.mark.parametrize(
+    "make_model, names",
+    [
+        (lambda: models.BertEncoder(12, 1, 8, 2, seed=0), ALIGNED[:4]),
+        (lambda: models.GPT2(12, 1, 8, 2, seed=0), ALIGNED[1:4]),
+        (lambda: models.XLNet(12, 1, 8, 2, seed=0), ("segment_ids", "padding_mask", "pack_ids")),
+    ],
+)
 def test_one_row_of_an_input_is_that_of_all_rows(make_model, names):
     model = make_model()
     row = {name: np.array([[1, 1, 1, 1, 0]]) for name in names}
     rows = {name: np.repeat(x, 2, axis=0) for name, x in row.items()}
     found, expected = (model({"token_ids": IDS, **x}) for x in (row, rows))
     for name in expected:
-        np.testing.assert_allclose(*(ops.convert_to_numpy(x[name]) for x in (found, expected)),
-                                   atol=1e-6)
+        np.testing.assert_allclose(
+            *(ops.convert_to_numpy(x[name]) for x in (found, expected)), atol=1e-6
+        )
 
 
 @pytest.mark.parametrize("name", EVERY_MODEL)
@@ -94,7 +125,9 @@ def test_sizes_that_are_unknown_fit(name):
     traced = keras.backend.backend() != "tensorflow"
     for key, x in inputs.items():
         known = {"B": None if symbols or traced else 3, "F": x.shape[1], "D": x.shape[-1]}
-        shape = [known.get(axis, size if traced else None)
-                 for axis, size in zip(model.INPUTS[key], x.shape, strict=True)]
+        shape = [
+            known.get(axis, size if traced else None)
+            for axis, size in zip(model.INPUTS[key], x.shape, strict=True)
+        ]
         symbols[key] = keras.Input(batch_shape=shape, dtype=x.dtype.name)
     assert model(symbols)

@@ -27,14 +27,21 @@ SCORES = {"accuracy", "token_accuracy"}
 every_model = pytest.mark.parametrize("name", MODELS)
 
 
-
-
-
-
 @pytest.mark.runs
-@pytest.mark.parametrize("name", [
-    "han", "attention", "self_attention", "abcnn0", "abcnn3", "afm", "fm", "pointer_once",
-    "generator_without_coverage"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "han",
+        "attention",
+        "self_attention",
+        "abcnn0",
+        "abcnn3",
+        "afm",
+        "fm",
+        "pointer_once",
+        "generator_without_coverage",
+    ],
+)
 def test_it_learns_a_small_set_by_heart_and_reloads(name, tmp_path):
     model, data = made(name)
     model.compile(optimizer=keras.optimizers.Adam(0.03), jit_compile=JIT)
@@ -74,8 +81,11 @@ def test_every_weight_learns_and_two_seeds_differ(name):
     check_every_weight_gets_a_gradient(model, {k: x[:6] for k, x in data.items()})
     other, _ = made(name, seed=1)
     other.build()
-    same = [np.allclose(a, b) for a, b in zip(model.get_weights(), other.get_weights(), strict=True)
-            if np.std(a) > 0]
+    same = [
+        np.allclose(a, b)
+        for a, b in zip(model.get_weights(), other.get_weights(), strict=True)
+        if np.std(a) > 0
+    ]
     assert not all(same)
 
 
@@ -111,8 +121,11 @@ def test_padding_never_reaches_the_output(name):
         if "token_ids" in key or "mask" in key or key == "elements":
             filler = 0 if "mask" in key else 5
             last = 1 if key == "elements" else x.ndim - 1
-            longer[key] = np.pad(x, [(0, 0), *((0, 2 * (a in (1, last))) for a in
-                                               range(1, x.ndim))], constant_values=filler)
+            longer[key] = np.pad(
+                x,
+                [(0, 0), *((0, 2 * (a in (1, last))) for a in range(1, x.ndim))],
+                constant_values=filler,
+            )
     wanted = outputs_of(model, batch)
     for key, value in outputs_of(model, longer).items():
         part = value[tuple(slice(n) for n in wanted[key].shape)]
@@ -153,8 +166,10 @@ def test_a_factorization_machine_sums_the_products_of_all_pairs():
         v, w = ops.convert_to_numpy(model.embedding), ops.convert_to_numpy(model.weight)
         expected = []
         for x, real in zip(data["feature_values"], data["padding_mask"] > 0, strict=True):
-            products = [v[i] @ v[j] * x[i] * x[j]
-                        for i, j in itertools.combinations(np.flatnonzero(real), 2)]
+            products = [
+                v[i] @ v[j] * x[i] * x[j]
+                for i, j in itertools.combinations(np.flatnonzero(real), 2)
+            ]
             pooled = np.mean(products) if attends else np.sum(products)
             expected.append(0.3 + w[real, 0] @ x[real] + pooled)
         found = outputs_of(model, data)["logits"][:, 0]
@@ -171,9 +186,10 @@ def test_a_block_without_attention_is_a_wide_convolution_and_means():
         for name in ("token_ids", "second_token_ids"):
             ids = data[name][row]
             x = np.pad(table[ids[ids > 0]], ((2, 2), (0, 0)))
-            places = [np.tanh(np.tensordot(x[t:t + 3], kernel, 2) + bias)
-                      for t in range(len(x) - 2)]
-            steps = [np.mean(places[t:t + 3], axis=0) for t in range(len(places) - 2)]
+            places = [
+                np.tanh(np.tensordot(x[t : t + 3], kernel, 2) + bias) for t in range(len(x) - 2)
+            ]
+            steps = [np.mean(places[t : t + 3], axis=0) for t in range(len(places) - 2)]
             assert len(steps) == (ids > 0).sum()
             means.append(np.mean(steps, axis=0))
         match = 1 / (1 + np.linalg.norm(means[0] - means[1]))
@@ -186,7 +202,8 @@ def test_variants_return_the_matches_that_they_use():
     for variant, names in enumerate((set(), {"input"}, {"pooling"}, {"input", "pooling"})):
         outputs = outputs_of(abcnn(variant, 2), made("abcnn0")[1])
         assert outputs.keys() == {"logits"} | {
-            f"{name}_attention_{i}" for name in names for i in range(2)}
+            f"{name}_attention_{i}" for name in names for i in range(2)
+        }
         for name in names:
             size = 6 if name == "input" else 8
             assert outputs[f"{name}_attention_1"].shape == (24, size, size)
@@ -195,7 +212,8 @@ def test_variants_return_the_matches_that_they_use():
 def test_at_first_a_word_matches_itself_better_than_others():
     ids = np.arange(1, 41)[None]
     found = ABCNN(50, 2, max_length=40, variant=1, seed=0)(
-        {"token_ids": ids, "second_token_ids": ids})
+        {"token_ids": ids, "second_token_ids": ids}
+    )
     matches = ops.convert_to_numpy(found["input_attention_0"])[0]
     assert np.allclose(np.diag(matches), 1)
     assert matches[~np.eye(40, dtype=bool)].max() < 0.1
@@ -216,8 +234,9 @@ def test_positions_found_alone_are_those_of_forced_labels(name):
     model.build()
     inputs = {k: data[k][:6] for k in ("elements", "padding_mask")}
     inputs["padding_mask"][2:, 3] = 0
-    found, attention = (ops.convert_to_numpy(x) for x in model.predict_indices(
-        inputs, return_attention_scores=True))
+    found, attention = (
+        ops.convert_to_numpy(x) for x in model.predict_indices(inputs, return_attention_scores=True)
+    )
     assert not (found[2:] == 3).any() and not attention[2:, :, 3].any()
     forced = outputs_of(model, {**inputs, "label": np.where(found < 0, 0, found)})
     real = found >= 0
@@ -226,7 +245,8 @@ def test_positions_found_alone_are_those_of_forced_labels(name):
     if name == "pointer_once":
         assert [sorted(row) for row in found] == [[0, 1, 2, 3, 4]] * 2 + [[-1, 0, 1, 2, 4]] * 4
     again = compiled(lambda inputs: model.predict_indices(inputs, 3))(
-        {k: ops.convert_to_tensor(x) for k, x in inputs.items()})
+        {k: ops.convert_to_tensor(x) for k, x in inputs.items()}
+    )
     np.testing.assert_array_equal(ops.convert_to_numpy(again), found[:, :3])
 
 
@@ -236,8 +256,9 @@ def test_a_pointer_network_sorts_more_numbers_than_it_has_learnt():
     model.compile(optimizer=keras.optimizers.Adam(0.01), jit_compile=JIT)
     model.fit(x=numbers(64 * 200, 4), batch_size=64, verbose=0)
     new = numbers(64, 6, seed=9)
-    found = ops.convert_to_numpy(model.predict_indices(
-        {k: new[k] for k in ("elements", "padding_mask")}))
+    found = ops.convert_to_numpy(
+        model.predict_indices({k: new[k] for k in ("elements", "padding_mask")})
+    )
     assert (np.sort(found) == np.arange(6)).all()
     assert (found == new["label"]).mean() > 0.5  # by chance a sixth
 
@@ -246,32 +267,45 @@ def test_a_label_that_is_masked_costs_a_bounded_loss():
     for name, label in (("pointer_once", "label"), ("generator", "label")):
         model, data = made(name)
         batch = {k: ops.convert_to_tensor(x[:2]) for k, x in data.items()}
-        batch[label] = ops.full((2, 5 if name == "pointer_once" else 3),
-                                4 if name == "pointer_once" else 11, "int32")
+        batch[label] = ops.full(
+            (2, 5 if name == "pointer_once" else 3), 4 if name == "pointer_once" else 11, "int32"
+        )
         loss = float(model.compute_loss(batch, y_pred=model(batch)))
         assert 0 < loss < 30
 
 
-@pytest.mark.parametrize("make, message", [
-    (lambda: lstm("sum"), "reduce='sum'"), (lambda: lstm(num_heads=3), "num_heads=3"),
-    (lambda: lstm(dropout=1.0), "dropout=1.0"), (lambda: abcnn(4), "variant=4"),
-    (lambda: lstm(attention_units=0), "attention_units=0"),
-    (lambda: lstm("mean", attention_units=7), "attention_units is only supported with"),
-    (lambda: abcnn(1, 0), "num_blocks=0"),
-    (lambda: HierarchicalAttentionNetwork(0, 2), "vocabulary_size=0"),
-    (lambda: HierarchicalAttentionNetwork(2, 2, dropout=-1), "dropout=-1"),
-    (lambda: AttentionalFactorizationMachine(3, 1), "num_fields=1"),
-    (lambda: AttentionalFactorizationMachine(3, 2, dropout=1), "dropout=1"),
-    (lambda: AttentionalFactorizationMachine(3, 2, attention_l2=-1), "attention_l2=-1"),
-    (lambda: PointerNetwork(0), "element_dim=0"),
-    (lambda: PointerNetwork(1)({"elements": np.zeros((2, 5, 3)), "label": np.zeros((2, 5), int)}),
-     r"elements must have .* element_dim=1. Received: elements.shape=\(2, 5, 3\)"),
-    (lambda: PointerNetwork(1).predict_indices({"elements": np.zeros((2, 5))}),
-     r"elements.shape=\(2, 5\)"),
-    (lambda: PointerGenerator(9, -1), "num_oov=-1"),
-    (lambda: PointerGenerator(0), "vocabulary_size=0"),
-    (lambda: PointerGenerator(9, attention_units=0), "attention_units=0"),
-    (lambda: PointerGenerator(9, unknown_id=9), "unknown_id=9")])
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: lstm("sum"), "reduce='sum'"),
+        (lambda: lstm(num_heads=3), "num_heads=3"),
+        (lambda: lstm(dropout=1.0), "dropout=1.0"),
+        (lambda: abcnn(4), "variant=4"),
+        (lambda: lstm(attention_units=0), "attention_units=0"),
+        (lambda: lstm("mean", attention_units=7), "attention_units is only supported with"),
+        (lambda: abcnn(1, 0), "num_blocks=0"),
+        (lambda: HierarchicalAttentionNetwork(0, 2), "vocabulary_size=0"),
+        (lambda: HierarchicalAttentionNetwork(2, 2, dropout=-1), "dropout=-1"),
+        (lambda: AttentionalFactorizationMachine(3, 1), "num_fields=1"),
+        (lambda: AttentionalFactorizationMachine(3, 2, dropout=1), "dropout=1"),
+        (lambda: AttentionalFactorizationMachine(3, 2, attention_l2=-1), "attention_l2=-1"),
+        (lambda: PointerNetwork(0), "element_dim=0"),
+        (
+            lambda: PointerNetwork(1)(
+                {"elements": np.zeros((2, 5, 3)), "label": np.zeros((2, 5), int)}
+            ),
+            r"elements must have .* element_dim=1. Received: elements.shape=\(2, 5, 3\)",
+        ),
+        (
+            lambda: PointerNetwork(1).predict_indices({"elements": np.zeros((2, 5))}),
+            r"elements.shape=\(2, 5\)",
+        ),
+        (lambda: PointerGenerator(9, -1), "num_oov=-1"),
+        (lambda: PointerGenerator(0), "vocabulary_size=0"),
+        (lambda: PointerGenerator(9, attention_units=0), "attention_units=0"),
+        (lambda: PointerGenerator(9, unknown_id=9), "unknown_id=9"),
+    ],
+)
 def test_wrong_arguments_are_named(make, message):
     with pytest.raises(ValueError, match=message):
         make()

@@ -10,8 +10,12 @@ from keras_attn.visualize import attention_maps
 from tests.support.golden_xlnet import GOLDEN, array, as_golden, batch_of, make_model, ours
 from tests.support.layer_checks import compiled, gradients
 
-CASES = {"ranks": ({}, "permutation_ranks"), "mask": ({}, "permutation_mask"),
-         "memory": ({}, "permutation_mask"), "clamped": ({"max_distance": 3}, "permutation_ranks")}
+CASES = {
+    "ranks": ({}, "permutation_ranks"),
+    "mask": ({}, "permutation_mask"),
+    "memory": ({}, "permutation_mask"),
+    "clamped": ({"max_distance": 3}, "permutation_ranks"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -34,13 +38,13 @@ def test_outputs_loss_and_gradients_equal_those_of_hugging_face(golden, inputs, 
         batch["memory"] = [ops.convert_to_tensor(array(x)) for x in before]
     outputs = model(batch)
     for name in ("sequence_output", "query_output", "logits"):
-        np.testing.assert_allclose(array(outputs[name]), golden[f"{case}/{name}"], 1e-5, 1e-5,
-                                   err_msg=name)
+        np.testing.assert_allclose(
+            array(outputs[name]), golden[f"{case}/{name}"], 1e-5, 1e-5, err_msg=name
+        )
     for number, found in enumerate(outputs["memory"]):
         np.testing.assert_allclose(array(found), golden[f"{case}/memory/{number}"], 1e-5, 1e-5)
     others = [v.value for v in model.non_trainable_variables]
-    batch = {name: x if name == "memory" else ops.convert_to_tensor(x)
-             for name, x in batch.items()}
+    batch = {name: x if name == "memory" else ops.convert_to_tensor(x) for name, x in batch.items()}
 
     def loss(weights):
         outputs, _ = model.stateless_call(weights, others, batch, training=True)
@@ -56,8 +60,9 @@ def test_outputs_loss_and_gradients_equal_those_of_hugging_face(golden, inputs, 
 
 def test_reversed_rows_equal_the_bidirectional_data_of_hugging_face(golden, inputs):
     model = as_golden(golden)
-    batch = {name: np.concatenate([x, x])
-             for name, x in batch_of(inputs, "permutation_ranks").items()}
+    batch = {
+        name: np.concatenate([x, x]) for name, x in batch_of(inputs, "permutation_ranks").items()
+    }
     batch["reversed_rows"] = np.repeat([0, 1], 3).astype("int32")
     outputs = model(batch)
     for name in ("sequence_output", "query_output"):
@@ -100,11 +105,16 @@ def test_a_batch_equals_its_rows_one_by_one(inputs):
     batch["memory"] = model.backbone({"token_ids": inputs["memory_ids"]})["memory"]
     together = model(batch)
     for row in range(3):
-        alone = model({name: [y[row:row + 1] for y in x] if name == "memory" else x[row:row + 1]
-                       for name, x in batch.items()})
+        alone = model(
+            {
+                name: [y[row : row + 1] for y in x] if name == "memory" else x[row : row + 1]
+                for name, x in batch.items()
+            }
+        )
         for name in ("sequence_output", "pooled_output", "query_output", "logits"):
-            np.testing.assert_allclose(array(alone[name])[0], array(together[name])[row],
-                                       1e-5, 1e-6, err_msg=name)
+            np.testing.assert_allclose(
+                array(alone[name])[0], array(together[name])[row], 1e-5, 1e-6, err_msg=name
+            )
 
 
 def test_two_segments_with_memory_equal_one_in_which_the_first_does_not_see_the_second():
@@ -131,20 +141,34 @@ def test_pretraining_with_memory_is_a_pass_over_the_whole_text_in_either_directi
     queries, keys = ranks[:, :, None], ranks[:, None]
     seen = (keys < queries) | ((keys == -1) & (queries == -1))
     seen[:, :5, 5:] = False
-    whole = model({
-        "token_ids": np.concatenate([batch["memory_ids"], batch["token_ids"]], axis=1),
-        "segment_ids": np.pad(batch["segment_ids"], [(0, 0), (5, 0)]), "permutation_mask": seen,
-        "padding_mask": np.concatenate([batch["memory_mask"], batch["padding_mask"]], axis=1),
-        "reversed_rows": batch["reversed_rows"], "mask_positions": batch["mask_positions"] + 5})
+    whole = model(
+        {
+            "token_ids": np.concatenate([batch["memory_ids"], batch["token_ids"]], axis=1),
+            "segment_ids": np.pad(batch["segment_ids"], [(0, 0), (5, 0)]),
+            "permutation_mask": seen,
+            "padding_mask": np.concatenate([batch["memory_mask"], batch["padding_mask"]], axis=1),
+            "reversed_rows": batch["reversed_rows"],
+            "mask_positions": batch["mask_positions"] + 5,
+        }
+    )
     np.testing.assert_allclose(array(found["logits"]), array(whole["logits"]), 1e-5, 1e-5)
     forwards = model({**batch, "reversed_rows": np.zeros(3, "int32")})["logits"]
     assert (np.abs(array(forwards) - array(found["logits"])).max(axis=(1, 2)) > 0.1).tolist() == [
-        True, False, True]
+        True,
+        False,
+        True,
+    ]
 
 
-@pytest.mark.parametrize("memory, reuse, expected", [
-    (4, None, [3, 4, 5, 6]), (9, None, [-2, -1, 0, 1, 2, 3, 4, 5, 6]), (3, 2, [-1, 0, 1]),
-    (30, None, list(range(-5, 7)))])
+@pytest.mark.parametrize(
+    "memory, reuse, expected",
+    [
+        (4, None, [3, 4, 5, 6]),
+        (9, None, [-2, -1, 0, 1, 2, 3, 4, 5, 6]),
+        (3, 2, [-1, 0, 1]),
+        (30, None, list(range(-5, 7))),
+    ],
+)
 def test_the_memory_holds_the_newest_inputs_of_each_layer(memory, reuse, expected):
     ids = np.random.default_rng(3).integers(0, 89, (1, 12)).astype("int32")
     model = make_model(memory_length=memory, reuse_length=reuse).backbone
@@ -163,9 +187,9 @@ def test_what_a_call_remembers_says_what_of_it_is_padding():
     def calls(ids, real):
         memory, found = {}, []
         for start in (0, 5, 10):
-            batch = {"token_ids": ids[:, start:start + 5], **memory}
+            batch = {"token_ids": ids[:, start : start + 5], **memory}
             if real is not None:
-                batch["padding_mask"] = real[:, start:start + 5]
+                batch["padding_mask"] = real[:, start : start + 5]
             outputs = model(batch)
             memory = {name: outputs[name] for name in ("memory", "memory_mask") if name in outputs}
             found.append(array(outputs["sequence_output"]))
@@ -196,8 +220,9 @@ def test_padding_of_text_and_of_memory_changes_nothing(inputs):
     ids, memory_ids = batch["token_ids"], inputs["memory_ids"]
     wanted = outputs(ids, memory_ids)
     found = outputs(np.where(real, ids, 7), np.where(batch["memory_mask"] > 0, memory_ids, 9))
-    np.testing.assert_array_equal(array(found["sequence_output"])[real],
-                                  array(wanted["sequence_output"])[real])
+    np.testing.assert_array_equal(
+        array(found["sequence_output"])[real], array(wanted["sequence_output"])[real]
+    )
     np.testing.assert_array_equal(array(found["logits"]), array(wanted["logits"]))
     # The last row's memory is padding alone.
     alone = model({name: x[2:] for name, x in batch.items() if name != "memory_mask"})
@@ -206,30 +231,41 @@ def test_padding_of_text_and_of_memory_changes_nothing(inputs):
 
 def test_texts_of_a_row_are_as_alone(inputs):
     model, ids = make_model(), inputs["token_ids"]
-    row = {"token_ids": np.concatenate([ids[0], ids[1, :6]])[None],
-           "pack_ids": np.repeat([[1, 2]], [11, 6], axis=1).astype("int32"),
-           "cls_positions": np.array([[10, 16]], "int32")}
+    row = {
+        "token_ids": np.concatenate([ids[0], ids[1, :6]])[None],
+        "pack_ids": np.repeat([[1, 2]], [11, 6], axis=1).astype("int32"),
+        "cls_positions": np.array([[10, 16]], "int32"),
+    }
     alone = model({"token_ids": ids[:2], "padding_mask": inputs["padding_mask"][:2]})
     together = model(row)
-    np.testing.assert_allclose(array(together["sequence_output"])[0, 11:],
-                               array(alone["sequence_output"])[1, :6], 1e-5, 1e-5)
-    np.testing.assert_allclose(array(together["pooled_output"])[0], array(alone["pooled_output"]),
-                               1e-5, 1e-5)
+    np.testing.assert_allclose(
+        array(together["sequence_output"])[0, 11:],
+        array(alone["sequence_output"])[1, :6],
+        1e-5,
+        1e-5,
+    )
+    np.testing.assert_allclose(
+        array(together["pooled_output"])[0], array(alone["pooled_output"]), 1e-5, 1e-5
+    )
 
 
 def test_rows_of_padding_and_of_one_token_are_finite(inputs):
     model, batch = make_model(use_pooler=True), batch_of(inputs, "permutation_ranks")
     empty = {**batch, "padding_mask": 0 * batch["padding_mask"]}
-    one = {"token_ids": batch["token_ids"][:1, :1], "mask_positions": np.zeros((1, 1), "int32"),
-           "permutation_ranks": np.zeros((1, 1), "int32")}
+    one = {
+        "token_ids": batch["token_ids"][:1, :1],
+        "mask_positions": np.zeros((1, 1), "int32"),
+        "permutation_ranks": np.zeros((1, 1), "int32"),
+    }
     for rows in (empty, one):
         assert all(np.isfinite(array(x)).all() for x in model(rows).values())
 
 
 @pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16"])
 def test_half_precision_is_near_and_compiles(inputs, dtype):
-    batch = {name: ops.convert_to_tensor(x)
-             for name, x in batch_of(inputs, "permutation_ranks").items()}
+    batch = {
+        name: ops.convert_to_tensor(x) for name, x in batch_of(inputs, "permutation_ranks").items()
+    }
     wanted = array(make_model()(batch)["logits"])
     model = make_model(dtype=dtype)
     found = compiled(lambda batch: model(batch)["logits"])(batch)
@@ -247,11 +283,14 @@ def test_gradients_are_the_same_bits_each_time(memory, dropout):
     places = np.tile(np.arange(0, 30, 6, dtype="int32"), (8, 1))
     ranks = np.full((8, 32), -1, "int32")
     np.put_along_axis(ranks, places, np.arange(5)[None], 1)
-    batch = {"token_ids": random.integers(0, 200, (8, 32)).astype("int32"),
-             "segment_ids": np.tile(np.arange(32) > 15, (8, 1)).astype("int32"),
-             "permutation_ranks": ranks, "mask_positions": places,
-             "mask_ids": random.integers(0, 200, (8, 5)).astype("int32"),
-             "mask_weights": np.ones((8, 5), "float32")}
+    batch = {
+        "token_ids": random.integers(0, 200, (8, 32)).astype("int32"),
+        "segment_ids": np.tile(np.arange(32) > 15, (8, 1)).astype("int32"),
+        "permutation_ranks": ranks,
+        "mask_positions": places,
+        "mask_ids": random.integers(0, 200, (8, 5)).astype("int32"),
+        "mask_weights": np.ones((8, 5), "float32"),
+    }
     if memory:
         batch["memory_ids"] = random.integers(0, 200, (8, memory)).astype("int32")
         batch["memory_mask"] = np.ones((8, memory), "int32")
@@ -293,8 +332,9 @@ def test_biases_come_from_the_seed_and_differ():
 
 def test_it_reloads_with_the_same_output(inputs, tmp_path):
     batch = batch_of(inputs, "permutation_ranks")
-    model = make_model(activation="relu", memory_length=3, reuse_length=2, max_distance=9,
-                       use_pooler=True)
+    model = make_model(
+        activation="relu", memory_length=3, reuse_length=2, max_distance=9, use_pooler=True
+    )
     model.save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras")
     np.testing.assert_array_equal(array(again(batch)["logits"]), array(model(batch)["logits"]))
@@ -309,26 +349,32 @@ def test_it_learns_with_fit_what_is_beside_each_token():
     places = random.permuted(np.tile(np.arange(8), (rows, 1)), axis=1)[:, :2].astype("int32")
     ranks = np.full((rows, 8), -1, "int32")
     np.put_along_axis(ranks, places, np.tile([[0, 1]], (rows, 1)), 1)
-    batch = {"token_ids": ids.astype("int32"), "mask_positions": places,
-             "permutation_ranks": ranks, "segment_ids": np.zeros_like(ranks),
-             "mask_ids": np.take_along_axis(ids, places, axis=1).astype("int32"),
-             "mask_weights": np.ones((rows, 2), "float32")}
+    batch = {
+        "token_ids": ids.astype("int32"),
+        "mask_positions": places,
+        "permutation_ranks": ranks,
+        "segment_ids": np.zeros_like(ranks),
+        "mask_ids": np.take_along_axis(ids, places, axis=1).astype("int32"),
+        "mask_weights": np.ones((rows, 2), "float32"),
+    }
     model.compile(keras.optimizers.Adam(0.01))
     model.fit(x=batch, batch_size=16, verbose=0)
     results = model.evaluate(x=batch, batch_size=400, verbose=0, return_dict=True)
     assert results["plm_accuracy"] > 0.9 and results["plm_loss"] < 0.5
 
 
-@pytest.mark.parametrize(("options", "message"), [
-    ({"num_layers": 0}, "num_layers must be a positive integer"),
-    ({"num_heads": 5}, "hidden_dim must be a multiple of num_heads"),
-    ({"dropout": 1.0}, "dropout must be a number in"),
-    ({"memory_length": -1}, "memory_length must be a non-negative integer"),
-])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_layers": 0}, "num_layers must be a positive integer"),
+        ({"num_heads": 5}, "hidden_dim must be a multiple of num_heads"),
+        ({"dropout": 1.0}, "dropout must be a number in"),
+        ({"memory_length": -1}, "memory_length must be a non-negative integer"),
+    ],
+)
 def test_sizes_that_cannot_be_are_told_at_once(options, message):
     with pytest.raises(ValueError, match=message):
-        XLNet(**{"vocabulary_size": 9, "num_layers": 1, "hidden_dim": 8, "num_heads": 2,
-                 **options})
+        XLNet(**{"vocabulary_size": 9, "num_layers": 1, "hidden_dim": 8, "num_heads": 2, **options})
 
 
 def test_two_permutations_are_refused(inputs):
@@ -342,7 +388,9 @@ def test_attention_of_both_streams_can_be_seen(inputs):
     maps = attention_maps(make_model(), batch)
     assert {name: weights.shape for name, weights in maps.items()} == {
         f"xlnet/layer_{layer}/attention/{stream}": (3, 3, rows, 11)
-        for layer in (0, 1) for stream, rows in ((0, 11), (1, 3))}
+        for layer in (0, 1)
+        for stream, rows in ((0, 11), (1, 3))
+    }
     for row, targets in enumerate(inputs["mask_positions"]):
         weights = maps["xlnet/layer_0/attention/1"][row]
         assert not weights[:, np.arange(3), targets].any()  # the places themselves

@@ -13,8 +13,14 @@ from tests.support.layer_checks import gradients
 KEPT = 0.8
 # For each call of ours which of theirs it is: two streams of tokens, the vectors of distances,
 # eight calls of each layer, and the output, where theirs has the query stream alone.
-NUMBERS = [0, 1, 2, *(3 + 8 * number + part for number in (0, 1)
-                      for part in (0, 2, 1, 6, 7, 3, 4, 5)), None, 19]
+NUMBERS = [
+    0,
+    1,
+    2,
+    *(3 + 8 * number + part for number in (0, 1) for part in (0, 2, 1, 6, 7, 3, 4, 5)),
+    None,
+    19,
+]
 
 
 @pytest.fixture
@@ -27,8 +33,10 @@ def inputs_of(golden):
     inputs = {k.removeprefix("inputs/"): v for k, v in golden.items() if k.startswith("inputs/")}
     batch = batch_of(inputs, "permutation_mask")
     memory = as_golden(golden).backbone({"token_ids": inputs["memory_ids"]})["memory"]
-    return {**{name: ops.convert_to_tensor(x) for name, x in batch.items()},
-            "memory": [ops.convert_to_tensor(array(x)) for x in memory]}
+    return {
+        **{name: ops.convert_to_tensor(x) for name, x in batch.items()},
+        "memory": [ops.convert_to_tensor(array(x)) for x in memory],
+    }
 
 
 def test_with_the_same_entries_dropped_it_is_that_of_hugging_face(golden, monkeypatch):
@@ -61,12 +69,14 @@ def test_with_the_same_entries_dropped_it_is_that_of_hugging_face(golden, monkey
     weights = [ops.convert_to_numpy(v) for v in model.trainable_variables]
     found = outputs_of([ops.convert_to_tensor(w) for w in weights])
     np.testing.assert_allclose(array(found["logits"]), golden["dropped/logits"], 1e-5, 1e-5)
-    found = gradients(lambda weights: model.compute_loss(x=batch, y_pred=outputs_of(weights)),
-                      weights)
+    found = gradients(
+        lambda weights: model.compute_loss(x=batch, y_pred=outputs_of(weights)), weights
+    )
     for variable, gradient in zip(model.trainable_variables, found, strict=True):
         if variable.path.endswith("position_kernel"):
             np.testing.assert_allclose(
-                gradient, ours(variable, golden, "dropped/gradients/"), 1e-4, 1e-5)
+                gradient, ours(variable, golden, "dropped/gradients/"), 1e-4, 1e-5
+            )
 
 
 def given_vectors(model, batch, training, monkeypatch):
@@ -85,7 +95,8 @@ def given_vectors(model, batch, training, monkeypatch):
 
 @pytest.mark.parametrize("reversed_rows", [None, [0, 1, 1]])
 def test_each_row_drops_other_entries_of_its_distances_in_all_layers_alike(
-        golden, monkeypatch, reversed_rows):
+    golden, monkeypatch, reversed_rows
+):
     batch = inputs_of(golden)
     if reversed_rows:
         batch["reversed_rows"] = np.array(reversed_rows, "int32")
@@ -103,6 +114,5 @@ def test_each_row_drops_other_entries_of_its_distances_in_all_layers_alike(
 
 @pytest.mark.parametrize("dropout, training", [(0.0, True), (0.25, False)])
 def test_without_dropout_rows_share_one_set_of_distances(golden, monkeypatch, dropout, training):
-    first, _ = given_vectors(
-        make_model(dropout=dropout), inputs_of(golden), training, monkeypatch)
+    first, _ = given_vectors(make_model(dropout=dropout), inputs_of(golden), training, monkeypatch)
     np.testing.assert_array_equal(first, array(relative_position_vectors(11, 16, 24)))

@@ -21,7 +21,7 @@ def _tanh_form(x):
 def _erf_form(x):
     """x Phi(x), and its derivative."""
     below = 0.5 * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
-    return x * below, below + x * np.exp(-x**2 / 2) / math.sqrt(2 * math.pi)
+    return x * below, below + x * np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
@@ -38,11 +38,14 @@ def test_gelu_and_its_gradient_equal_the_formula(function, form, count, dtype):
     upstream = np.random.default_rng(0).normal(size=count).astype("float32")
     # 1 - tanh^2 has the noise of tanh, some 2^-12 in float16, eight times as large far left.
     atol, atol_of_gradient = {
-        "float32": (2e-6, 2e-5), "bfloat16": (0.02, 0.08), "float16": (0.003, 0.02)}[dtype]
+        "float32": (2e-6, 2e-5),
+        "bfloat16": (0.02, 0.08),
+        "float16": (0.003, 0.02),
+    }[dtype]
     np.testing.assert_allclose(
-        ops.convert_to_numpy(in_a_graph(found)(ops.convert_to_tensor(x))), value, atol=atol)
-    (gradient,) = gradients(
-        in_a_graph(lambda t: ops.sum(ops.multiply(found(t[0]), upstream))), [x])
+        ops.convert_to_numpy(in_a_graph(found)(ops.convert_to_tensor(x))), value, atol=atol
+    )
+    (gradient,) = gradients(in_a_graph(lambda t: ops.sum(ops.multiply(found(t[0]), upstream))), [x])
     np.testing.assert_allclose(gradient, derivative * upstream, atol=atol_of_gradient)
 
 

@@ -34,8 +34,11 @@ def normal(*shape, seed=0):
 
 
 def arrays_of(leading=(2, 3), queries=10, keys=13, width=5, values=7):
-    return (normal(*leading, queries, width), normal(*leading, keys, width, seed=1),
-            normal(*leading, keys, values, seed=2))
+    return (
+        normal(*leading, queries, width),
+        normal(*leading, keys, width, seed=1),
+        normal(*leading, keys, values, seed=2),
+    )
 
 
 def reference(query, key, value, mask=True):
@@ -65,16 +68,27 @@ MASKS = [None, (2, 1, 1, 13), (10, 13), (13,), (2, 3, 10, 13), (1, 3, 10, 1)]
 @pytest.mark.parametrize("shape", MASKS, ids=str)
 def test_any_mask(small_blocks, shape):
     arrays = arrays_of()
-    mask = None if shape is None else random_mask(*shape) if len(shape) > 1 else \
-        np.arange(13) % 3 > 0
+    mask = (
+        None if shape is None else random_mask(*shape) if len(shape) > 1 else np.arange(13) % 3 > 0
+    )
     found = attend(arrays, mask=mask)
-    np.testing.assert_allclose(found, reference(*arrays, True if mask is None else mask),
-                               1e-5, 1e-6)
+    np.testing.assert_allclose(
+        found, reference(*arrays, True if mask is None else mask), 1e-5, 1e-6
+    )
 
 
-@pytest.mark.parametrize("leading, shape", [
-    ((), (10, 13)), ((2,), (2, 1, 13)), ((2, 3, 2), (2, 1, 2, 1, 13)), ((2, 3, 2), (3, 1, 10, 13)),
-    ((2, 3, 2), (1, 1, 1, 10, 13)), ((2, 3, 2), None)], ids=str)
+@pytest.mark.parametrize(
+    "leading, shape",
+    [
+        ((), (10, 13)),
+        ((2,), (2, 1, 13)),
+        ((2, 3, 2), (2, 1, 2, 1, 13)),
+        ((2, 3, 2), (3, 1, 10, 13)),
+        ((2, 3, 2), (1, 1, 1, 10, 13)),
+        ((2, 3, 2), None),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("causal", [None, "start"])
 def test_any_number_of_leading_axes(small_blocks, leading, shape, causal):
     arrays = arrays_of(leading)
@@ -112,7 +126,8 @@ def test_gradients_are_those_of_the_plain_way(small_blocks, plainly, shape, caus
 
     def loss(tensors):
         found = scaled_dot_product_attention(
-            *tensors, mask=mask, causal=causal, query_mask=query_mask)
+            *tensors, mask=mask, causal=causal, query_mask=query_mask
+        )
         return ops.sum(found * ops.convert_to_tensor(weights))
 
     found = gradients(loss, arrays)
@@ -125,7 +140,8 @@ def test_gradients_are_those_of_the_plain_way(small_blocks, plainly, shape, caus
 def test_compiled_with_xla_and_large_logits(small_blocks):
     arrays = [100 * x for x in arrays_of((1,))[:2]] + [arrays_of((1,))[2]]
     found = compiled(lambda *tensors: scaled_dot_product_attention(*tensors, causal="end"))(
-        *map(ops.convert_to_tensor, arrays))
+        *map(ops.convert_to_tensor, arrays)
+    )
     mask = ops.convert_to_numpy(causal_mask(10, 13))
     np.testing.assert_allclose(ops.convert_to_numpy(found), reference(*arrays, mask), 1e-4, 1e-4)
 
@@ -164,8 +180,9 @@ def test_half_precision(small_blocks, dtype):
     found = half(arrays)
     assert keras.backend.standardize_dtype(found.dtype) == dtype
     mask = ops.convert_to_numpy(causal_mask(10, 13, align="start"))
-    np.testing.assert_allclose(ops.convert_to_numpy(ops.cast(found, "float32")),
-                               reference(*arrays, mask), 0.05, 0.05)
+    np.testing.assert_allclose(
+        ops.convert_to_numpy(ops.cast(found, "float32")), reference(*arrays, mask), 0.05, 0.05
+    )
     exact = gradients(lambda x: ops.sum(scaled_dot_product_attention(*x, causal="start")), arrays)
     found = gradients(lambda x: ops.sum(ops.cast(half(x), "float32")), arrays)
     for one, other in zip(found, exact, strict=True):
@@ -204,8 +221,9 @@ def test_a_long_symbolic_input():
 def test_a_mask_of_unknown_shape(small_blocks):
     import tensorflow as tf
 
-    arrays = [np.random.default_rng(i).normal(size=(2, 3, 10, 5)).astype("float32")
-              for i in range(3)]
+    arrays = [
+        np.random.default_rng(i).normal(size=(2, 3, 10, 5)).astype("float32") for i in range(3)
+    ]
     mask = random_mask(2, 1, 10, 10)
 
     @tf.function(input_signature=[tf.TensorSpec([None] * 4, tf.bool)])
@@ -245,7 +263,8 @@ x = [torch.randn(1, 2, {length}, 32) for i in range(3)]
 def step(*x):
     x = [t.requires_grad_() for t in x]
     (scaled_dot_product_attention(*x, **arguments) ** 2).sum().backward()
-"""}
+""",
+}
 
 
 def test_no_more_than_blocks_exist_at_a_time():
@@ -256,12 +275,15 @@ def test_no_more_than_blocks_exist_at_a_time():
     import subprocess
     import sys
 
-    code = """
+    code = (
+        """
 import resource
 import numpy as np
 from keras_attn.ops import scaled_dot_product_attention
 arguments = {{}}
-""" + STEPS[BACKEND] + """
+"""
+        + STEPS[BACKEND]
+        + """
 step(*[t[:, :, :4096] for t in x])
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 step(*x)
@@ -270,9 +292,13 @@ if {length} == 8192 and {masked}:
     step(*x)
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
 """
+    )
     masked = BACKEND == "torch"  # the only one that then works in another way
     done = subprocess.run(
-        [sys.executable, "-c", code.format(length=8192, masked=masked)], capture_output=True,
-        text=True, check=True)
+        [sys.executable, "-c", code.format(length=8192, masked=masked)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     # The weights alone would take 512 MB.
     assert float(done.stdout) < 150, done.stdout

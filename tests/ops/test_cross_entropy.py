@@ -57,27 +57,37 @@ def test_losses_are_float32_whatever_the_logits():
 BLOCKS = {"one": 1 << 25, "ragged": 7 * 8000, "a row each": 1}
 
 
-@pytest.mark.parametrize(("dtype", "label_smoothing"), [
-    ("float32", 0.0), ("float32", 0.1), ("bfloat16", 0.0), ("float16", 0.1)])
+@pytest.mark.parametrize(
+    ("dtype", "label_smoothing"),
+    [("float32", 0.0), ("float32", 0.1), ("bfloat16", 0.0), ("float16", 0.1)],
+)
 @pytest.mark.parametrize("blocks", BLOCKS)
 def test_blocks_give_losses_hits_and_gradients_of_the_formula(blocks, dtype, label_smoothing):
     random, rows, classes = np.random.default_rng(0), 40 if blocks != "a row each" else 5, 8000
-    hidden, table = (random.normal(size=size).astype("float32")
-                     for size in ((rows, 16), (classes, 16)))
+    hidden, table = (
+        random.normal(size=size).astype("float32") for size in ((rows, 16), (classes, 16))
+    )
     if dtype == "float32":
         hidden[2] *= 50  # no softmax of it is far from 0 or 1
     else:  # logits that are rounded little, which XLA may leave out
         hidden /= 8
-    hidden, table = (ops.convert_to_numpy(ops.cast(ops.cast(x, dtype), "float32"))
-                     for x in (hidden, table))
+    hidden, table = (
+        ops.convert_to_numpy(ops.cast(ops.cast(x, dtype), "float32")) for x in (hidden, table)
+    )
     products = ops.matmul(ops.cast(hidden, dtype), ops.transpose(ops.cast(table, dtype)))
     bias, upstream = (random.normal(size=size).astype("float32") for size in (classes, rows))
     logits = ops.convert_to_numpy(ops.cast(products, "float32")).astype("float64") + bias
     labels = np.where(np.arange(rows) % 2, logits.argmax(-1), 7).astype("int32")
 
     def found(hidden, table, bias):
-        return linear_cross_entropy(labels, ops.cast(hidden, dtype), ops.cast(table, dtype), bias,
-                                    label_smoothing, BLOCKS[blocks])
+        return linear_cross_entropy(
+            labels,
+            ops.cast(hidden, dtype),
+            ops.cast(table, dtype),
+            bias,
+            label_smoothing,
+            BLOCKS[blocks],
+        )
 
     tensors = [ops.convert_to_tensor(x) for x in (hidden, table, bias)]
     chances, own, most = softmax(logits), logits[np.arange(rows), labels], logits.max(-1)
@@ -98,7 +108,8 @@ def test_blocks_give_losses_hits_and_gradients_of_the_formula(blocks, dtype, lab
     for compile_it in (in_a_graph, compiled):
         function = compile_it(lambda t: ops.sum(ops.multiply(found(*t)[0], upstream)))
         for (name, wanted), got in zip(
-                expected.items(), gradients(function, [hidden, table, bias]), strict=True):
+            expected.items(), gradients(function, [hidden, table, bias]), strict=True
+        ):
             error = np.abs(got - wanted).max() / np.abs(wanted).max()
             assert error < {"float32": 1e-4, "bfloat16": 0.03, "float16": 4e-3}[dtype], name
 
@@ -112,8 +123,12 @@ def test_blocks_of_unknown_shape_equal_those_of_a_known_one():
     random = np.random.default_rng(0)
     table = random.normal(size=(50, 8)).astype("float32")
     for jit in (False, True):
-        @tf.function(jit_compile=jit, autograph=False, input_signature=[
-            tf.TensorSpec((None,), "int32"), tf.TensorSpec((None, 8))])
+
+        @tf.function(
+            jit_compile=jit,
+            autograph=False,
+            input_signature=[tf.TensorSpec((None,), "int32"), tf.TensorSpec((None, 8))],
+        )
         def function(labels, hidden):
             losses = linear_cross_entropy(labels, hidden, table, most=400)[0]
             return losses, tf.gradients(losses, hidden)[0]
@@ -143,6 +158,9 @@ def test_no_tensor_of_a_step_is_as_large_as_all_logits(jit):
     arguments = tf.ones((rows, 8)), tf.ones((classes, 8))
     graph = function.get_concrete_function(*arguments).graph.as_graph_def(add_shapes=True)
     nodes = [*graph.node, *(node for one in graph.library.function for node in one.node_def)]
-    sizes = [np.prod([max(d.size, 1) for d in shape.dim]) for node in nodes
-             for shape in node.attr["_output_shapes"].list.shape]
+    sizes = [
+        np.prod([max(d.size, 1) for d in shape.dim])
+        for node in nodes
+        for shape in node.attr["_output_shapes"].list.shape
+    ]
     assert most <= max(sizes) < rows * classes

@@ -57,8 +57,13 @@ def test_the_masks_of_consecutive_steps_and_seeds_do_not_depend_on_one_another()
     masks = np.stack([_mask(generator).astype(float) for _ in range(16)])
     others = np.stack([_mask(seed).astype(float) for seed in range(16)])
     pairs = (masks, masks), (others, others), (masks, others)
-    every = [_correlation(a[i], b[j]) for a, b in pairs
-             for i in range(16) for j in range(16) if a is not b or i < j]
+    every = [
+        _correlation(a[i], b[j])
+        for a, b in pairs
+        for i in range(16)
+        for j in range(16)
+        if a is not b or i < j
+    ]
     assert np.abs(every).max() < 4.5 and np.std(every) == pytest.approx(1, abs=0.15)
 
 

@@ -14,8 +14,9 @@ from keras_attn.ops import (
 )
 from keras_attn.ops.activations import get_activation
 
-pytestmark = pytest.mark.skipif(keras.config.backend() != "tensorflow",
-                                reason="graphs are TensorFlow's")
+pytestmark = pytest.mark.skipif(
+    keras.config.backend() != "tensorflow", reason="graphs are TensorFlow's"
+)
 tf = pytest.importorskip("tensorflow")
 
 
@@ -38,8 +39,11 @@ def _layer_norm():
 
 
 FUNCTIONS = {
-    "cross_entropy": _losses, "cross_entropy_of_a_vocabulary": _losses_in_blocks,
-    "attention": _attention, "gelu": get_activation("gelu_tanh"), "layer_norm": _layer_norm(),
+    "cross_entropy": _losses,
+    "cross_entropy_of_a_vocabulary": _losses_in_blocks,
+    "attention": _attention,
+    "gelu": get_activation("gelu_tanh"),
+    "layer_norm": _layer_norm(),
 }
 
 
@@ -49,6 +53,7 @@ def test_the_graph_of_a_step_is_freed(name, jit):
     x = tf.random.stateless_normal((1, 4, 4096, 2) if name == "attention" else (512, 2048), (0, 0))
     gradients, graphs = [], []
     for _ in range(2):
+
         @tf.function(jit_compile=jit, autograph=False)
         def step(x):
             return tf.gradients(FUNCTIONS[name](x), x)[0]

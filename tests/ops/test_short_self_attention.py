@@ -50,20 +50,30 @@ def test_outputs_and_gradients_are_those_of_the_formula(number, dropout):
 
 @pytest.mark.parametrize("use_bias", [True, False])
 def test_the_layer_takes_it_and_gives_the_same(monkeypatch, use_bias):
-    layer = MultiHeadAttention(HEADS, DEPTH, dropout=0.2, use_bias=use_bias, seed=4,
-                               bias_initializer="random_normal", dtype="mixed_float16")
+    layer = MultiHeadAttention(
+        HEADS,
+        DEPTH,
+        dropout=0.2,
+        use_bias=use_bias,
+        seed=4,
+        bias_initializer="random_normal",
+        dtype="mixed_float16",
+    )
     x = ops.cast(_random(BATCH, LENGTH, 24), "float16")
     padding = np.arange(LENGTH) < np.array([[32], [20], [1]])
     layer.build(x.shape, x.shape)
     taken = []
     kernel = attention.short_self_attention
-    monkeypatch.setattr("keras_attn.layers.multi_head_attention.short_self_attention",
-                        lambda *given: taken.append(1) or kernel(*given))
+    monkeypatch.setattr(
+        "keras_attn.layers.multi_head_attention.short_self_attention",
+        lambda *given: taken.append(1) or kernel(*given),
+    )
 
     def call(**given):
         state = [v.value for v in layer.non_trainable_variables]
-        output, _ = layer.stateless_call([v.value for v in layer.trainable_variables], state,
-                                         x, x, **given)
+        output, _ = layer.stateless_call(
+            [v.value for v in layer.trainable_variables], state, x, x, **given
+        )
         return np.asarray(output, "float32")
 
     for given in ({"value_mask": padding}, {"value_mask": padding, "training": True}):
@@ -76,18 +86,21 @@ def test_the_layer_takes_it_and_gives_the_same(monkeypatch, use_bias):
         np.testing.assert_allclose(found, expected, atol=4e-3)
 
 
-@pytest.mark.parametrize("shape, dtype, mask, taken", [
-    ((2, 128, 3, 4, 64), "bfloat16", None, True),
-    ((2, 128, 3, 4, 64), "float16", (2, 1, 1, 128), True),
-    ((2, 128, 3, 4, 64), "bfloat16", (1, 1, 128, 128), True),
-    ((2, 128, 3, 4, 64), "float32", None, False),
-    ((2, 256, 3, 4, 64), "bfloat16", None, False),
-    ((2, 100, 3, 4, 64), "bfloat16", None, False),
-    ((2, 128, 3, 4, 48), "bfloat16", None, False),
-    ((2, 128, 3, 4, 64), "bfloat16", (2, 4, 1, 128), False),
-    ((2, 128, 3, 4, 64), "bfloat16", (2, 1, 1, 1), False),
-    ((2, 128, 3, 4, 64), "bfloat16", (2, 128, 128), False),
-])
+@pytest.mark.parametrize(
+    "shape, dtype, mask, taken",
+    [
+        ((2, 128, 3, 4, 64), "bfloat16", None, True),
+        ((2, 128, 3, 4, 64), "float16", (2, 1, 1, 128), True),
+        ((2, 128, 3, 4, 64), "bfloat16", (1, 1, 128, 128), True),
+        ((2, 128, 3, 4, 64), "float32", None, False),
+        ((2, 256, 3, 4, 64), "bfloat16", None, False),
+        ((2, 100, 3, 4, 64), "bfloat16", None, False),
+        ((2, 128, 3, 4, 48), "bfloat16", None, False),
+        ((2, 128, 3, 4, 64), "bfloat16", (2, 4, 1, 128), False),
+        ((2, 128, 3, 4, 64), "bfloat16", (2, 1, 1, 1), False),
+        ((2, 128, 3, 4, 64), "bfloat16", (2, 128, 128), False),
+    ],
+)
 def test_it_takes_what_fits_one_kernel(monkeypatch, shape, dtype, mask, taken):
     mask = None if mask is None else np.ones(mask, bool)
     assert not attention.supports_short_kernel(shape, dtype, mask, 0.0, None)  # this has no GPU

@@ -54,7 +54,7 @@ def test_the_mask_is_the_definition(name):
         np.testing.assert_array_equal(found, expected)
         return
     assert found[expected].all()
-    blocks = [(found & ~expected)[first:first + 32] for first in range(32, 288, 32)]
+    blocks = [(found & ~expected)[first : first + 32] for first in range(32, 288, 32)]
     for rows in blocks:  # whole blocks of 32 more, or what the line's end or the first leave
         count = rows.sum(axis=1) / 32
         assert (rows == rows[0]).all() and drawn[0] - 1 < count[0] <= drawn[0]
@@ -80,7 +80,8 @@ def test_blocks_equal_a_mask_over_all_pairs(name, length):
     dense = ops.convert_to_numpy(window_mask(length, **window)) & mask[:, None, None, :]
     expected = scaled_dot_product_attention(query, key, value, mask=dense)
     np.testing.assert_allclose(
-        ops.convert_to_numpy(found), ops.convert_to_numpy(expected), atol=1e-5)
+        ops.convert_to_numpy(found), ops.convert_to_numpy(expected), atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("name", WINDOWS)
@@ -96,8 +97,9 @@ def test_gradients_of_blocks_equal_those_of_a_mask(name):
         attended = scaled_dot_product_attention(*tensors, mask=dense)
         return ops.sum(ops.multiply(attended, projection))
 
-    for found, expected in zip(gradients(blocks, arrays), gradients(all_pairs, arrays),
-                               strict=True):
+    for found, expected in zip(
+        gradients(blocks, arrays), gradients(all_pairs, arrays), strict=True
+    ):
         np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
@@ -106,7 +108,8 @@ def test_the_first_positions_may_see_by_heads_of_their_own():
     others = heads(50)
     window = {"left": 2, "right": 2, "global_tokens": 3}
     found = ops.convert_to_numpy(
-        windowed_attention(query, key, value, global_heads=others, **window))
+        windowed_attention(query, key, value, global_heads=others, **window)
+    )
     plain = ops.convert_to_numpy(windowed_attention(query, key, value, **window))
     np.testing.assert_array_equal(found[:, :, 3:], plain[:, :, 3:])
     expected = ops.convert_to_numpy(scaled_dot_product_attention(*others))
@@ -144,13 +147,16 @@ def test_a_window_on_a_grid_equals_a_mask_over_all_pairs(shape, radius):
     places = np.argwhere(np.ones(shape))
     near = (np.abs(places[:, None] - places) <= radius).all(-1)
     np.testing.assert_array_equal(
-        ops.convert_to_numpy(grid_window_mask(rows, columns, radius)), near)
+        ops.convert_to_numpy(grid_window_mask(rows, columns, radius)), near
+    )
     found = ops.convert_to_numpy(windowed_attention_2d(*grids, radius, mask=mask))
     lines = [x.reshape(2, 2, rows * columns, 4) for x in grids]
     expected = scaled_dot_product_attention(
-        *lines, mask=near & mask.reshape(2, 1, 1, rows * columns))
+        *lines, mask=near & mask.reshape(2, 1, 1, rows * columns)
+    )
     np.testing.assert_allclose(
-        found.reshape(lines[0].shape), ops.convert_to_numpy(expected), atol=1e-5)
+        found.reshape(lines[0].shape), ops.convert_to_numpy(expected), atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("name", WINDOWS)
@@ -159,7 +165,8 @@ def test_compiled_blocks_give_the_same(name):
     function = compiled(lambda tensors: windowed_attention(*tensors, **window))
     found = ops.convert_to_numpy(function([ops.convert_to_tensor(x) for x in arrays]))
     np.testing.assert_allclose(
-        found, ops.convert_to_numpy(windowed_attention(*arrays, **window)), atol=1e-5)
+        found, ops.convert_to_numpy(windowed_attention(*arrays, **window)), atol=1e-5
+    )
 
 
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="a graph of TensorFlow")
@@ -174,7 +181,9 @@ def test_one_graph_takes_every_length(name):
         arrays = heads(length)
         np.testing.assert_allclose(
             function(*arrays).numpy(),
-            ops.convert_to_numpy(windowed_attention(*arrays, **window)), atol=1e-5)
+            ops.convert_to_numpy(windowed_attention(*arrays, **window)),
+            atol=1e-5,
+        )
 
 
 UNKNOWN = {
@@ -195,7 +204,8 @@ def test_one_graph_takes_texts_shorter_than_the_window(name, jit_compile):
         "window": lambda length: window_mask(length, 1000, 1000),
         "causal": lambda length: window_mask(length, 1000, 0, causal=True),
         "dilated, first": lambda length: window_mask(length, 40, 0, dilation=3, global_tokens=2),
-        "random": lambda length: window_mask(length, 40, 40, random_blocks=2, global_tokens=1)}
+        "random": lambda length: window_mask(length, 40, 40, random_blocks=2, global_tokens=1),
+    }
     shape = tf.TensorSpec((None, 3, None, 8), "float32")
     function = tf.function(UNKNOWN[name], [shape] * 3, jit_compile=jit_compile)
     for length in (1, 7, 333) if jit_compile else (0, 1, 7, 121, 333):
@@ -208,14 +218,17 @@ def test_one_graph_takes_texts_shorter_than_the_window(name, jit_compile):
 def test_one_graph_takes_grids_smaller_than_the_rectangle():
     import tensorflow as tf
 
-    function = tf.function(lambda *x: windowed_attention_2d(*x, (50, 2)),
-                           [tf.TensorSpec((None, 2, None, None, 4), "float32")] * 3)
+    function = tf.function(
+        lambda *x: windowed_attention_2d(*x, (50, 2)),
+        [tf.TensorSpec((None, 2, None, None, 4), "float32")] * 3,
+    )
     for shape in (1, 1), (3, 7), (9, 13):
         grids = [RANDOM.normal(size=(2, 2, *shape, 4)).astype("float32") for _ in range(3)]
         lines = [x.reshape(2, 2, -1, 4) for x in grids]
         expected = scaled_dot_product_attention(*lines, mask=grid_window_mask(*shape, (50, 2)))
         np.testing.assert_allclose(
-            ops.reshape(function(*grids), lines[0].shape), expected, atol=1e-5)
+            ops.reshape(function(*grids), lines[0].shape), expected, atol=1e-5
+        )
 
 
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="a graph of TensorFlow")
@@ -252,12 +265,18 @@ print(*((after - before) / 1024 for before, after in zip(peaks, peaks[1:])))
     assert wide < 60 and long < 200, done.stdout
 
 
-@pytest.mark.parametrize(("window", "message"), [
-    ({"left": -1, "right": 1}, "left, right and random_blocks of a window must be non-negative"),
-    ({"left": 1, "right": 1, "dilation": 0}, "dilation positive"),
-    ({"left": 1, "right": 1, "causal": True}, "must have right=0"),
-    ({"left": 1, "right": 1, "dilation": 2, "random_blocks": 1}, "not supported with dilation"),
-])
+@pytest.mark.parametrize(
+    ("window", "message"),
+    [
+        (
+            {"left": -1, "right": 1},
+            "left, right and random_blocks of a window must be non-negative",
+        ),
+        ({"left": 1, "right": 1, "dilation": 0}, "dilation positive"),
+        ({"left": 1, "right": 1, "causal": True}, "must have right=0"),
+        ({"left": 1, "right": 1, "dilation": 2, "random_blocks": 1}, "not supported with dilation"),
+    ],
+)
 def test_windows_that_cannot_be_are_named(window, message):
     with pytest.raises(ValueError, match=message):
         windowed_attention(*heads(4), **window)

@@ -22,6 +22,7 @@ def write(whole, index, part, axis):
 
 def _fill(whole):
     """Position n filled with n, for all but the last, by a loop."""
+
     def body(index, whole):
         part = ops.full((2, 3, 1, 4), 1.0) * ops.cast(index, "float32")
         return index + 1, write(whole, index, ops.cast(part, whole.dtype), 2)
@@ -75,7 +76,7 @@ def test_places_out_of_range_are_brought_into_it(index):
 
     wanted = WHOLE.copy()
     start = np.clip(index, 0, 3)
-    wanted[:, :, start:start + 2] = WHOLE[:, :, :2] + 1
+    wanted[:, :, start : start + 2] = WHOLE[:, :, :2] + 1
     for make in (lambda f: traced(f, jit=False), lambda f: traced(f, jit=True), tf.function):
         found = make(update)(tf.constant(WHOLE), tf.constant(index))
         np.testing.assert_array_equal(found, wanted)
@@ -83,10 +84,16 @@ def test_places_out_of_range_are_brought_into_it(index):
 
 @pytest.mark.parametrize("kind", [tf.int32, tf.int64])
 def test_shapes_may_be_unknown(kind):
-    signature = [tf.TensorSpec([None, 3, None, 4]), tf.TensorSpec([None, 3, None, 4]),
-                 tf.TensorSpec([], kind)]
-    update = traced(lambda whole, part, index: write(whole, index, part, 2), jit=False,
-                    input_signature=signature)
+    signature = [
+        tf.TensorSpec([None, 3, None, 4]),
+        tf.TensorSpec([None, 3, None, 4]),
+        tf.TensorSpec([], kind),
+    ]
+    update = traced(
+        lambda whole, part, index: write(whole, index, part, 2),
+        jit=False,
+        input_signature=signature,
+    )
     wanted = WHOLE.copy()
     wanted[:, :, 3:] = WHOLE[:, :, :2]
     np.testing.assert_array_equal(update(WHOLE, WHOLE[:, :, :2], tf.constant(3, kind)), wanted)

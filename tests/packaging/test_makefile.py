@@ -14,8 +14,14 @@ pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is no
 
 def make(*arguments, **variables):
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
-    return subprocess.run(["make", *arguments], cwd=ROOT, env=kept | variables, text=True,
-                          stdin=subprocess.DEVNULL, capture_output=True)
+    return subprocess.run(
+        ["make", *arguments],
+        cwd=ROOT,
+        env=kept | variables,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+    )
 
 
 def test_make_alone_lists_every_target():
@@ -37,8 +43,9 @@ def test_an_unfit_python_is_an_error_in_one_line(tmp_path):
 
 
 def test_the_makefile_asks_for_the_python_that_the_package_asks_for():
-    low, high = re.search(r"\(3, (\d+)\) <= sys.version_info < \(3, (\d+)\)",
-                          (ROOT / "Makefile").read_text()).groups()
+    low, high = re.search(
+        r"\(3, (\d+)\) <= sys.version_info < \(3, (\d+)\)", (ROOT / "Makefile").read_text()
+    ).groups()
     assert PROJECT["requires-python"] == f">=3.{low}"
     tensorflow = next(text for text in PROJECT["dependencies"] if text.startswith("tensorflow>"))
     assert f"python_version < '3.{high}'" in tensorflow

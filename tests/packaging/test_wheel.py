@@ -36,8 +36,9 @@ def outside(tmp_path_factory, wheel):
     words = [a + b for a in ("da", "mo", "ri", "tul", "ves") for b in ("ka", "lin", "per", "so")]
     chance = random.Random(5)
     sentences = [" ".join(chance.choices(words, k=9)) + "." for _ in range(400)]
-    text = "".join(line + ("\n\n" if number % 8 == 7 else "\n")
-                   for number, line in enumerate(sentences))
+    text = "".join(
+        line + ("\n\n" if number % 8 == 7 else "\n") for number, line in enumerate(sentences)
+    )
     for name in ("train.txt", "valid.txt"):
         (folder / name).write_text(text)
     rows = [f"{line}\t{'yes' if 'dak' in line else 'no'}\n" for line in sentences[:80]]
@@ -48,13 +49,20 @@ def outside(tmp_path_factory, wheel):
 def test_the_wheel_holds_one_name_with_configs_commands_and_license(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.partition("/")[0] for name in names} == {
-        "keras_attn", f"keras_attn-{version()}.dist-info"}
+        "keras_attn",
+        f"keras_attn-{version()}.dist-info",
+    }
     shipped = {path.name for path in (ROOT / "configs").glob("*.py")}
     assert {f"keras_attn/configs/{name}" for name in shipped} <= set(names)
-    for name in ("commands/pretrain/__main__", "commands/pretrain/prepare",
-                 "commands/finetune/__main__", "commands/finetune/predict",
-                 "commands/finetune/evaluate", "commands/finetune/export",
-                 "commands/finetune/translate"):
+    for name in (
+        "commands/pretrain/__main__",
+        "commands/pretrain/prepare",
+        "commands/finetune/__main__",
+        "commands/finetune/predict",
+        "commands/finetune/evaluate",
+        "commands/finetune/export",
+        "commands/finetune/translate",
+    ):
         assert f"keras_attn/{name}.py" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert not [name for name in names if "test" in name]
@@ -78,26 +86,57 @@ print(keras_attn.__version__, *config_names())
 
 
 def test_installed_commands_pretrain_finetune_and_predict(outside):
-    run([command(outside, "pretrain"), "--config=bert_tiny", "--workdir=runs/text", *STEPS,
-         "--config.data.train=train.txt", "--config.data.validation=valid.txt",
-         "--config.data.vocab_size=200"], outside)
+    run(
+        [
+            command(outside, "pretrain"),
+            "--config=bert_tiny",
+            "--workdir=runs/text",
+            *STEPS,
+            "--config.data.train=train.txt",
+            "--config.data.validation=valid.txt",
+            "--config.data.vocab_size=200",
+        ],
+        outside,
+    )
     assert results(outside / "runs" / "text")["steps"] == 3
     # The paths of a checkout work too.
-    run([command(outside, "finetune"), "--config=configs/classify.py", "--workdir=runs/label",
-         "--pretrained=runs/text", *STEPS, "--config.data.train=labelled.tsv",
-         "--config.data.validation=labelled.tsv", "--config.data.text=text",
-         "--config.data.label=label"], outside)
+    run(
+        [
+            command(outside, "finetune"),
+            "--config=configs/classify.py",
+            "--workdir=runs/label",
+            "--pretrained=runs/text",
+            *STEPS,
+            "--config.data.train=labelled.tsv",
+            "--config.data.validation=labelled.tsv",
+            "--config.data.text=text",
+            "--config.data.label=label",
+        ],
+        outside,
+    )
     assert 0 <= results(outside / "runs" / "label")["accuracy"] <= 1
-    run([command(outside, "predict"), "--workdir=runs/label", "--input=labelled.tsv",
-         "--output=predicted.tsv"], outside)
+    run(
+        [
+            command(outside, "predict"),
+            "--workdir=runs/label",
+            "--input=labelled.tsv",
+            "--output=predicted.tsv",
+        ],
+        outside,
+    )
     lines = (outside / "predicted.tsv").read_text().splitlines()
     assert len(lines) in (80, 81)
     assert {line.split("\t")[0] for line in lines[-80:]} <= {"yes", "no"}
 
 
 def test_modules_and_scripts_give_the_same_help(outside):
-    texts = [re.sub(r"\s+", " ", run(call + ["--help"], outside)) for call in (
-        [command(outside, "pretrain")], [python(outside), "-m", "keras_attn.commands.pretrain"])]
+    texts = [
+        re.sub(r"\s+", " ", run(call + ["--help"], outside))
+        for call in (
+            [command(outside, "pretrain")],
+            [python(outside), "-m", "keras_attn.commands.pretrain"],
+        )
+    ]
     assert texts[0] == texts[1]
     assert "--config.data.train" in texts[0]
 

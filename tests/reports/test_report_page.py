@@ -41,10 +41,18 @@ def test_ticks_are_round_and_inside(low, high):
     assert f"{found[1] - found[0]:.9e}"[:11] in ("1.000000000", "2.000000000", "5.000000000")
 
 
-@pytest.mark.parametrize(("value", "text"), [
-    (0, "0"), (0.25, "0.25"), (1500, "1500"), (20_000, "20k"), (6e-4, "6e-4"), (1.5e-5, "1.5e-5"),
-    (-2.0, "-2"),
-])
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (0.25, "0.25"),
+        (1500, "1500"),
+        (20_000, "20k"),
+        (6e-4, "6e-4"),
+        (1.5e-5, "1.5e-5"),
+        (-2.0, "-2"),
+    ],
+)
 def test_numbers_of_axes_are_short(value, text):
     assert number(value) == text
 

@@ -31,34 +31,61 @@ def folder(tmp_path_factory):
     """A tiny model of each family, its classifier, that of pairs, and their rows."""
     folder = tmp_path_factory.mktemp("families")
     random = np.random.default_rng(0)
-    rows = {split: [{"text": f"{CLASSES[k]} " * random.integers(1, 5) + f"film {n}",
-                     "other": f"film {n % 3}", "class": CLASSES[k]}
-                    for n, k in enumerate(random.integers(0, 3, count).tolist())]
-            for split, count in {"train": 90, "valid": 31}.items()}
+    rows = {
+        split: [
+            {
+                "text": f"{CLASSES[k]} " * random.integers(1, 5) + f"film {n}",
+                "other": f"film {n % 3}",
+                "class": CLASSES[k],
+            }
+            for n, k in enumerate(random.integers(0, 3, count).tolist())
+        ]
+        for split, count in {"train": 90, "valid": 31}.items()
+    }
     for split, found in rows.items():
         (folder / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in found))
     (folder / "text.txt").write_text("\n\n".join(row["text"] for row in rows["train"]) + "\n")
     for name, defaults in DEFAULTS.items():
         config = defaults()
-        config.update_from_flattened_dict({
-            "data.train": str(folder / "text.txt"), "data.format": "lines", "data.length": 32,
-            "data.vocab_size": {"gpt2": 270, "xlnet": 60}[name], "train.steps": 2,
-            "train.batch_size": 8, "model.num_layers": 1, "model.hidden_dim": 32,
-            "model.num_heads": 2})
+        config.update_from_flattened_dict(
+            {
+                "data.train": str(folder / "text.txt"),
+                "data.format": "lines",
+                "data.length": 32,
+                "data.vocab_size": {"gpt2": 270, "xlnet": 60}[name],
+                "train.steps": 2,
+                "train.batch_size": 8,
+                "model.num_layers": 1,
+                "model.hidden_dim": 32,
+                "model.num_heads": 2,
+            }
+        )
         pretrain(config, workdir=str(folder / name))
         finetune(_config(folder, name), workdir=str(folder / f"{name}-class"))
-        finetune(_config(folder, name, **{"data.text_pair": "other", "train.steps": 2}),
-                 workdir=str(folder / f"{name}-pairs"))
+        finetune(
+            _config(folder, name, **{"data.text_pair": "other", "train.steps": 2}),
+            workdir=str(folder / f"{name}-pairs"),
+        )
     return folder
 
 
 def _config(folder, name, **fields):
     config = finetuning_defaults()
-    config.update_from_flattened_dict({
-        "pretrained": str(folder / name), "data.train": str(folder / "train.jsonl"),
-        "data.validation": str(folder / "valid.jsonl"), "data.text": "text",
-        "data.label": "class", "data.length": 32, "train.steps": 60, "train.batch_size": 16,
-        "train.learning_rate": 0.01, "eval.report": False, **fields})
+    config.update_from_flattened_dict(
+        {
+            "pretrained": str(folder / name),
+            "data.train": str(folder / "train.jsonl"),
+            "data.validation": str(folder / "valid.jsonl"),
+            "data.text": "text",
+            "data.label": "class",
+            "data.length": 32,
+            "train.steps": 60,
+            "train.batch_size": 16,
+            "train.learning_rate": 0.01,
+            "eval.report": False,
+            **fields,
+        }
+    )
     return config
 
 
@@ -86,8 +113,10 @@ def test_a_prediction_is_that_of_the_row_by_hand(folder, name, run):
     model = load(str(folder / f"{name}-{run}"))
     texts, pairs = ["good film", "", "a bad bad film 7"], ["film 1", "film", ""]
     found = model.probabilities(texts, pairs if run == "pairs" else None)
-    marks = {"gpt2": lambda t: ([t.end_id], [t.end_id]),
-             "xlnet": lambda t: ([t.sep_id], [t.sep_id, t.cls_id])}[name]
+    marks = {
+        "gpt2": lambda t: ([t.end_id], [t.end_id]),
+        "xlnet": lambda t: ([t.sep_id], [t.sep_id, t.cls_id]),
+    }[name]
     between, after = marks(model.tokenizer)
     for text, pair, shares in zip(texts, pairs, found, strict=True):
         ids = model.tokenizer.encode([text])[0].tolist()
@@ -111,19 +140,21 @@ def test_a_prediction_is_that_of_the_row_by_hand(folder, name, run):
 def test_rows_are_cut_before_their_marks(folder, name):
     tokenizer = load(str(folder / f"{name}-class")).tokenizer
     text = "good bad fair film " * 9
-    batch = TextExamples([text], [text], None, tokenizer, length=21, batch_size=1,
-                                   shuffle=False).batch(0)
+    batch = TextExamples(
+        [text], [text], None, tokenizer, length=21, batch_size=1, shuffle=False
+    ).batch(0)
     after = tokenizer.row_layout.after
     assert batch["padding_mask"].all() and batch["token_ids"].shape == (1, 21)
-    assert batch["token_ids"][0, -len(after):].tolist() == list(after)
+    assert batch["token_ids"][0, -len(after) :].tolist() == list(after)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_run_resumes_and_goes_on_with_its_weights(folder, tmp_path, name):
     def run(place, **fields):
-        config = _config(folder, name, **{"train.schedule": "constant",
-                                          "train.warmup_fraction": 0.0, **fields})
+        config = _config(
+            folder, name, **{"train.schedule": "constant", "train.warmup_fraction": 0.0, **fields}
+        )
         return finetune(config, workdir=str(tmp_path / place))
 
     whole = run("whole", **{"train.steps": 8})
@@ -131,32 +162,48 @@ def test_a_run_resumes_and_goes_on_with_its_weights(folder, tmp_path, name):
     parts = run("parts", **{"train.steps": 8})
     assert parts["weights_sha256"] == whole["weights_sha256"]
     assert metrics_among(parts) == metrics_among(whole)
-    again = finetune(_config(folder, name, **{"pretrained": str(tmp_path / "whole"),
-                                              "train.steps": 1, "train.learning_rate": 1e-9}),
-                     workdir=str(tmp_path / "again"))
+    again = finetune(
+        _config(
+            folder,
+            name,
+            **{
+                "pretrained": str(tmp_path / "whole"),
+                "train.steps": 1,
+                "train.learning_rate": 1e-9,
+            },
+        ),
+        workdir=str(tmp_path / "again"),
+    )
     assert again["accuracy"] == pytest.approx(whole["accuracy"])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 def test_several_seeds_and_what_a_folder_of_them_predicts(folder, tmp_path, name):
-    results = finetune(_config(folder, name, **{"train.seeds": 2, "train.steps": 2}),
-                       workdir=str(tmp_path / "runs"))
+    results = finetune(
+        _config(folder, name, **{"train.seeds": 2, "train.steps": 2}),
+        workdir=str(tmp_path / "runs"),
+    )
     texts = ["good film", "bad film"]
     best = load(str(tmp_path / "runs" / results["best_run"]))
     assert load(str(tmp_path / "runs")).predict(texts) == best.predict(texts)
     assert len(evaluate(str(tmp_path / "runs"), str(folder / "valid.jsonl"))["runs"]) == 2
 
 
-@pytest.mark.parametrize("fields, message", [
-    ({"data.pack": 2}, "data.pack must be 1"),
-    ({"model.size": "tiny"}, "model.size must be left out"),
-    ({"data.lowercase": True}, "data.lowercase must be that of the model"),
-    ({"train.freeze": 9}, "train.freeze must be in"),
-    ({"data.vocab": "vocab.txt"}, "data.vocab must be left out"),
-    ({"data.task": "reading_comprehension", "data.text": None, "data.label": None},
-     "model of BERT is needed"),
-])
+@pytest.mark.parametrize(
+    "fields, message",
+    [
+        ({"data.pack": 2}, "data.pack must be 1"),
+        ({"model.size": "tiny"}, "model.size must be left out"),
+        ({"data.lowercase": True}, "data.lowercase must be that of the model"),
+        ({"train.freeze": 9}, "train.freeze must be in"),
+        ({"data.vocab": "vocab.txt"}, "data.vocab must be left out"),
+        (
+            {"data.task": "reading_comprehension", "data.text": None, "data.label": None},
+            "model of BERT is needed",
+        ),
+    ],
+)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_what_it_cannot_do_is_said(folder, tmp_path, name, fields, message):
     with pytest.raises(UserError, match=message):
@@ -202,15 +249,26 @@ def test_other_uses_are_refused(folder, name):
 def test_two_devices_pretrain_as_one(folder, tmp_path, name):
     def run(strategy, **options):
         config = DEFAULTS[name]()
-        config.update_from_flattened_dict({
-            "data.train": str(folder / "text.txt"), "data.validation": str(folder / "text.txt"),
-            "data.format": "lines", "data.length": 16, "data.vocab": str(folder / name),
-            "train.steps": 6, "train.batch_size": 8, "train.accumulate": 2,
-            "train.learning_rate": 0.01, "model.num_layers": 2, "model.hidden_dim": 32,
-            "model.num_heads": 2})
+        config.update_from_flattened_dict(
+            {
+                "data.train": str(folder / "text.txt"),
+                "data.validation": str(folder / "text.txt"),
+                "data.format": "lines",
+                "data.length": 16,
+                "data.vocab": str(folder / name),
+                "train.steps": 6,
+                "train.batch_size": 8,
+                "train.accumulate": 2,
+                "train.learning_rate": 0.01,
+                "model.num_layers": 2,
+                "model.hidden_dim": 32,
+                "model.num_heads": 2,
+            }
+        )
         if name == "xlnet":
-            config.update_from_flattened_dict({
-                "data.bidirectional": True, "model.memory_length": 8})
+            config.update_from_flattened_dict(
+                {"data.bidirectional": True, "model.memory_length": 8}
+            )
         workdir = tmp_path / strategy
         results = pretrain(config, workdir=str(workdir), strategy=strategy, **options)
         lines = (workdir / "metrics.jsonl").read_text().splitlines()

@@ -34,21 +34,28 @@ def test_a_family_without_a_model_for_the_task_is_named(tmp_path):
 
 
 def test_a_resumed_run_keeps_its_family():
-    kept = fields_to_keep({"model": {"family": "bert"}}, {"model": {"family": None}},
-                          declared("classification"))
+    kept = fields_to_keep(
+        {"model": {"family": "bert"}}, {"model": {"family": None}}, declared("classification")
+    )
     assert kept == {"model.family": "bert"}
 
 
 def test_a_resumed_run_takes_only_the_fields_of_its_tokenizer_from_the_old_config():
-    run = types.SimpleNamespace(resumed=True, family=FAMILIES["gpt2"], saved={
-        "config": {"data": {"augment": "swap", "end_mark": False}}})
+    run = types.SimpleNamespace(
+        resumed=True,
+        family=FAMILIES["gpt2"],
+        saved={"config": {"data": {"augment": "swap", "end_mark": False}}},
+    )
     assert Run._tokenizer_settings(run) == {"end_mark": False}
 
 
 def test_attention_is_shown_of_encoders_alone(tmp_path):
     values = types.SimpleNamespace(
-        workdir=str(GOLDEN / "language_models/gpt2"), text=["a"], text_pair=None,
-        attention=str(tmp_path / "page.html"))
+        workdir=str(GOLDEN / "language_models/gpt2"),
+        text=["a"],
+        text_pair=None,
+        attention=str(tmp_path / "page.html"),
+    )
     with pytest.raises(UserError, match="--attention requires an encoder or a classifier"):
         show_attention(values)
     assert not (tmp_path / "page.html").exists()

@@ -22,8 +22,14 @@ from keras_attn.training.engines import make_engine
 from tests.support.small_language_models import config_of, write_texts
 
 GB = 10**9
-SMALL = {"num_layers": 12, "hidden_dim": 768, "num_heads": 12, "vocabulary_size": 50257,
-         "max_length": 1024, "dropout": 0.0}
+SMALL = {
+    "num_layers": 12,
+    "hidden_dim": 768,
+    "num_heads": 12,
+    "vocabulary_size": 50257,
+    "max_length": 1024,
+    "dropout": 0.0,
+}
 SHAPE = {"num_layers": 3, "hidden_dim": 32, "num_heads": 4, "vocabulary_size": 500}
 
 
@@ -31,6 +37,7 @@ SHAPE = {"num_layers": 3, "hidden_dim": 32, "num_heads": 4, "vocabulary_size": 5
 def free(monkeypatch):
     def set_free(number):
         monkeypatch.setattr(memory, "free_memory", lambda: number)
+
     return set_free
 
 
@@ -40,7 +47,8 @@ def gpt2_small(**fields):
     said = []
     engine = make_engine(strategy="one_device")
     accumulate, rows = choose_sizes(
-        TASKS["causal_lm"], FAMILIES["gpt2"], SMALL, config, engine, said.append)
+        TASKS["causal_lm"], FAMILIES["gpt2"], SMALL, config, engine, said.append
+    )
     return (accumulate, said) if rows == 4 else (accumulate, rows, said)
 
 
@@ -79,8 +87,10 @@ def test_an_evaluation_batch_becomes_as_small_as_it_must(free):
     free(10 * GB)
     _, rows, said = gpt2_small(**{"eval.batch_size": 64})
     assert 1 <= rows < 64 and 64 % rows == 0
-    assert any(line.startswith(f"eval.batch_size={rows}: a batch of 64 rows would need about ")
-               for line in said)
+    assert any(
+        line.startswith(f"eval.batch_size={rows}: a batch of 64 rows would need about ")
+        for line in said
+    )
     free(500 * GB)
     assert gpt2_small(**{"eval.batch_size": 64}) == (1, 64, [])
 
@@ -90,13 +100,16 @@ def test_where_free_memory_is_unknown_nothing_is_divided(free):
     assert gpt2_small() == (1, [])
 
 
-@pytest.mark.parametrize(("kind", "defaults", "model"), [
-    ("pretraining", pretraining_defaults, lambda: BertPretrainer(BertEncoder(**SHAPE))),
-    ("language_modeling", language_modeling_defaults, lambda: GPT2(**SHAPE, max_length=512)),
-    ("permutation_modeling", permutation_modeling_defaults, lambda: XLNet(**SHAPE)),
-    ("translation", translation_defaults, lambda: Transformer(**SHAPE)),
-    ("finetuning", finetuning_defaults, lambda: BertEncoder(**SHAPE)),
-])
+@pytest.mark.parametrize(
+    ("kind", "defaults", "model"),
+    [
+        ("pretraining", pretraining_defaults, lambda: BertPretrainer(BertEncoder(**SHAPE))),
+        ("language_modeling", language_modeling_defaults, lambda: GPT2(**SHAPE, max_length=512)),
+        ("permutation_modeling", permutation_modeling_defaults, lambda: XLNet(**SHAPE)),
+        ("translation", translation_defaults, lambda: Transformer(**SHAPE)),
+        ("finetuning", finetuning_defaults, lambda: BertEncoder(**SHAPE)),
+    ],
+)
 def test_parameters_are_those_of_the_model(kind, defaults, model):
     model = model()
     model.build()
@@ -115,15 +128,26 @@ def test_a_run_keeps_what_was_chosen_when_it_is_resumed(tmp_path, free, monkeypa
     write_texts(corpus / "valid.txt", 30, 1)
     monkeypatch.setattr(step_memory, "OVERHEAD", 0)
     config = config_of(corpus, **{"train.steps": 2})
-    size = step_size(TASKS["causal_lm"], FAMILIES["gpt2"], {
-        "num_layers": 1, "hidden_dim": 32, "num_heads": 2, "vocabulary_size": 320,
-        "max_length": 48}, config)
+    size = step_size(
+        TASKS["causal_lm"],
+        FAMILIES["gpt2"],
+        {
+            "num_layers": 1,
+            "hidden_dim": 32,
+            "num_heads": 2,
+            "vocabulary_size": 320,
+            "max_length": 48,
+        },
+        config,
+    )
     free(size.bytes(3, accumulate=4) / step_memory.RESERVE)
     pretrain(config, workdir=str(tmp_path / "run"))
-    assert json.loads((tmp_path / "run/config.json").read_text())["config"]["train"][
-        "accumulate"] == 4
+    assert (
+        json.loads((tmp_path / "run/config.json").read_text())["config"]["train"]["accumulate"] == 4
+    )
     free(500 * GB)
     config.train.steps = 3
     assert pretrain(config, workdir=str(tmp_path / "run"))["steps"] == 3
-    assert json.loads((tmp_path / "run/config.json").read_text())["config"]["train"][
-        "accumulate"] == 4
+    assert (
+        json.loads((tmp_path / "run/config.json").read_text())["config"]["train"]["accumulate"] == 4
+    )

@@ -15,14 +15,27 @@ from keras_attn.runs.sweep import repeat, seeds_of
 
 
 def _config(folder, **fields):
-    rows = [{"text": f"{word} film {number}", "label": word}
-            for word in ("good", "bad") for number in range(40)]
+    rows = [
+        {"text": f"{word} film {number}", "label": word}
+        for word in ("good", "bad")
+        for number in range(40)
+    ]
     (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     config = finetuning_defaults()
-    config.update_from_flattened_dict({
-        "data.train": str(folder / "rows.jsonl"), "data.text": "text", "data.label": "label",
-        "data.length": 16, "data.vocab_size": 100, "data.holdout": 0.3, "train.steps": 3,
-        "train.batch_size": 8, "train.learning_rate": 0.003, **fields})
+    config.update_from_flattened_dict(
+        {
+            "data.train": str(folder / "rows.jsonl"),
+            "data.text": "text",
+            "data.label": "label",
+            "data.length": 16,
+            "data.vocab_size": 100,
+            "data.holdout": 0.3,
+            "train.steps": 3,
+            "train.batch_size": 8,
+            "train.learning_rate": 0.003,
+            **fields,
+        }
+    )
     return config
 
 
@@ -34,8 +47,15 @@ def _results(folder):
 def searched(tmp_path_factory):
     """The folder of a grid of four and three seeds, and what was printed."""
     folder = tmp_path_factory.mktemp("searched")
-    config = _config(folder, **{"train.seeds": 3, "search.learning_rates": "0.01, 0.0001",
-                                "search.batch_sizes": "8,16", "eval.metric": "loss"})
+    config = _config(
+        folder,
+        **{
+            "train.seeds": 3,
+            "search.learning_rates": "0.01, 0.0001",
+            "search.batch_sizes": "8,16",
+            "eval.metric": "loss",
+        },
+    )
     finetune(config, workdir=str(folder / "run"))
     return folder / "run"
 
@@ -43,9 +63,13 @@ def searched(tmp_path_factory):
 @pytest.mark.slow
 def test_each_is_there_once_and_the_best_of_the_grid_has_all_seeds(searched):
     runs = _results(searched)["runs"]
-    grid = {(rate, size): [run for run in runs if run["learning_rate"] == rate
-                           and run["batch_size"] == size]
-            for rate in (0.01, 0.0001) for size in (8, 16)}
+    grid = {
+        (rate, size): [
+            run for run in runs if run["learning_rate"] == rate and run["batch_size"] == size
+        ]
+        for rate in (0.01, 0.0001)
+        for size in (8, 16)
+    }
     assert len(runs) == 6 and _results(searched)["tried"] == 4
     firsts = {setting: found[0]["loss"] for setting, found in grid.items()}
     best = min(firsts, key=firsts.get)
@@ -59,8 +83,11 @@ def test_each_is_there_once_and_the_best_of_the_grid_has_all_seeds(searched):
 @pytest.mark.slow
 def test_mean_deviation_and_interval_are_those_of_the_seeds(searched):
     results = _results(searched)
-    best = [run for run in results["runs"] if run["run"].startswith(
-        results["best_run"].rpartition("-seed-")[0] + "-seed-")]
+    best = [
+        run
+        for run in results["runs"]
+        if run["run"].startswith(results["best_run"].rpartition("-seed-")[0] + "-seed-")
+    ]
     for name in ("accuracy", "f1", "loss"):
         values = [run[name] for run in best]
         assert results[name] == pytest.approx(statistics.mean(values))
@@ -103,13 +130,16 @@ def test_what_is_there_is_not_run_again(tmp_path):
     assert lines.count("\n") == 3
 
 
-@pytest.mark.parametrize(("fields", "message"), [
-    ({"search.learning_rates": "fast"}, "search.learning_rates=fast"),
-    ({"search.batch_sizes": "8,-1"}, "search.batch_sizes=8,-1"),
-    ({"search.batch_sizes": "8.5"}, "search.batch_sizes=8.5"),
-    ({"train.seeds": 0}, "train.seeds=0"),
-    ({"train.seeds": 2, "data.holdout": 0.0}, "data.holdout"),
-])
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"search.learning_rates": "fast"}, "search.learning_rates=fast"),
+        ({"search.batch_sizes": "8,-1"}, "search.batch_sizes=8,-1"),
+        ({"search.batch_sizes": "8.5"}, "search.batch_sizes=8.5"),
+        ({"train.seeds": 0}, "train.seeds=0"),
+        ({"train.seeds": 2, "data.holdout": 0.0}, "data.holdout"),
+    ],
+)
 def test_what_cannot_be_repeated_is_said(tmp_path, fields, message):
     with pytest.raises(UserError, match=message):
         finetune(_config(tmp_path, **fields), workdir=str(tmp_path / "run"))
@@ -136,15 +166,27 @@ def test_a_folder_of_runs_names_a_folder_in_it(tmp_path):
 
 def test_no_run_of_a_folder_lies_outside(tmp_path):
     run = {"learning_rate": 1, "batch_size": 2, "seed": 0}
-    (tmp_path / "results.json").write_text(json.dumps(
-        {"best_run": "one", "runs": [{"run": "one", **run}, {"run": "../elsewhere", **run}]}))
+    (tmp_path / "results.json").write_text(
+        json.dumps(
+            {"best_run": "one", "runs": [{"run": "one", **run}, {"run": "../elsewhere", **run}]}
+        )
+    )
     with pytest.raises(UserError, match="beside it"):
         seeds_of(str(tmp_path))
 
 
-@pytest.mark.parametrize("runs", [
-    3, [1], [{}], [{"run": ["one"]}], [{"run": "one"}], {"run": "one"},
-    [{"run": "one", "learning_rate": 1, "batch_size": 2}]])
+@pytest.mark.parametrize(
+    "runs",
+    [
+        3,
+        [1],
+        [{}],
+        [{"run": ["one"]}],
+        [{"run": "one"}],
+        {"run": "one"},
+        [{"run": "one", "learning_rate": 1, "batch_size": 2}],
+    ],
+)
 def test_a_results_json_of_something_else_is_said(tmp_path, runs):
     (tmp_path / "results.json").write_text(json.dumps({"best_run": "one", "runs": runs}))
     with pytest.raises(UserError, match="results.json must be that of several runs"):
@@ -174,8 +216,13 @@ def test_a_setting_that_diverges_is_told_and_never_chosen(tmp_path, capsys):
 def test_other_settings_need_another_folder(tmp_path):
     def several(**fields):
         config = _config(tmp_path, **{"train.seeds": 2, "eval.report": False, **fields})
-        return repeat(lambda *_, **__: {"accuracy": 0.25, "loss": 2.0}, config,
-                      str(tmp_path / "runs"), None, False)
+        return repeat(
+            lambda *_, **__: {"accuracy": 0.25, "loss": 2.0},
+            config,
+            str(tmp_path / "runs"),
+            None,
+            False,
+        )
 
     several()
     for name, value in {"train.learning_rate": 0.5, "data.length": 8}.items():
@@ -210,6 +257,10 @@ def test_a_run_leaves_no_graph_of_its_model_behind(tmp_path):
     for number in range(3):
         finetune(_config(tmp_path), workdir=str(tmp_path / f"{number}"))
         gc.collect()
-        counts.append(sum(isinstance(one, tf.Graph) and len(one.get_operations()) > 100
-                          for one in gc.get_objects()))
+        counts.append(
+            sum(
+                isinstance(one, tf.Graph) and len(one.get_operations()) > 100
+                for one in gc.get_objects()
+            )
+        )
     assert counts[1] == counts[2]

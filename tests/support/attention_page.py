@@ -13,8 +13,9 @@ def unpacked(page):
     found = {}
     for layer in json.loads(text)["layers"]:
         shape = layer["heads"], len(layer["queries"]), len(layer["keys"])
-        largest, shares = (zlib.decompress(base64.b64decode(layer[name]))
-                           for name in ("largest", "shares"))
+        largest, shares = (
+            zlib.decompress(base64.b64decode(layer[name])) for name in ("largest", "shares")
+        )
         largest = np.frombuffer(largest, "<f4").reshape(*shape[:2], 1)
         weights = largest * np.frombuffer(shares, "uint8").reshape(shape) / 255
         found[layer["name"]] = layer["queries"], layer["keys"], weights

@@ -14,13 +14,16 @@ def framed(page, width, folder, script):
             other document.
     """
     path = folder / f"framed-{width}.html"
-    path.write_text(f"""<!doctype html><body style="margin: 0">
+    path.write_text(
+        f"""<!doctype html><body style="margin: 0">
         <iframe style="border: 0; width: {width}px; height: 100vh"
             srcdoc="{html.escape(page.read_text(encoding="utf-8"))}"></iframe>
         <script>onload = async () => {{
             const page = document.querySelector("iframe").contentDocument.documentElement;
             document.title = {script};
-        }}</script>""", encoding="utf-8")
+        }}</script>""",
+        encoding="utf-8",
+    )
     return path
 
 

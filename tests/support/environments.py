@@ -45,13 +45,21 @@ def install(python, *arguments):
 
 def run(command, cwd, timeout=600, **variables):
     """Output of a command that must succeed, without this process's Python settings."""
-    kept = {name: value for name, value in os.environ.items()
-            if name not in ("PYTHONPATH", "KERAS_BACKEND", "PYTEST_ADDOPTS", "TF_CONFIG",
-                            "TESTS_END")
-            and not name.startswith("PYTEST_")}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("PYTHONPATH", "KERAS_BACKEND", "PYTEST_ADDOPTS", "TF_CONFIG", "TESTS_END")
+        and not name.startswith("PYTEST_")
+    }
     done = subprocess.run(
-        [str(part) for part in command], cwd=cwd, env=kept | variables, timeout=timeout,
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        [str(part) for part in command],
+        cwd=cwd,
+        env=kept | variables,
+        timeout=timeout,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
     assert done.returncode == 0, f"{command} ended with {done.returncode}:\n{done.stdout[-8000:]}"
     return done.stdout

@@ -14,8 +14,11 @@ ROWS, LENGTH, PLACES = 11, 6, 2
 
 def _texts():
     real = TEXTS[:ROWS] > 0
-    return {"token_ids": TEXTS[:ROWS], "segment_ids": real & (np.arange(LENGTH) > 1),
-            "padding_mask": real}
+    return {
+        "token_ids": TEXTS[:ROWS],
+        "segment_ids": real & (np.arange(LENGTH) > 1),
+        "padding_mask": real,
+    }
 
 
 def _one_segment(inputs=_texts):
@@ -32,10 +35,13 @@ def _answered():
 
 def _masked():
     numbers = np.arange(ROWS)
-    return {**_texts(), "mask_positions": np.tile([0, 1], (ROWS, 1)),
-            "mask_ids": TEXTS[:ROWS, :PLACES],
-            # As many masked tokens on both devices would hide a mean of means.
-            "mask_weights": np.stack([numbers > 0, numbers > 5], axis=1).astype("float32")}
+    return {
+        **_texts(),
+        "mask_positions": np.tile([0, 1], (ROWS, 1)),
+        "mask_ids": TEXTS[:ROWS, :PLACES],
+        # As many masked tokens on both devices would hide a mean of means.
+        "mask_weights": np.stack([numbers > 0, numbers > 5], axis=1).astype("float32"),
+    }
 
 
 def _permuted():
@@ -43,9 +49,14 @@ def _permuted():
 
 
 def _translated():
-    target = TEXTS[ROWS:2 * ROWS] % 9
-    return {"token_ids": TEXTS[:ROWS], "padding_mask": TEXTS[:ROWS] > 0, "target_ids": target,
-            "label": np.roll(target, -1, axis=1), "sample_weight": (target > 0).astype("float32")}
+    target = TEXTS[ROWS : 2 * ROWS] % 9
+    return {
+        "token_ids": TEXTS[:ROWS],
+        "padding_mask": TEXTS[:ROWS] > 0,
+        "target_ids": target,
+        "label": np.roll(target, -1, axis=1),
+        "sample_weight": (target > 0).astype("float32"),
+    }
 
 
 def _bert(**options):
@@ -67,24 +78,40 @@ BACKBONES = {
 }
 TASKS = {
     "BertClassifier": (lambda: models.BertClassifier(_bert(), 3, dropout=0.0), _labelled),
-    "BertPretrainer": (lambda: models.BertPretrainer(_bert()),
-                       lambda: {**_masked(), "next_sentence_label": np.arange(ROWS) % 2}),
+    "BertPretrainer": (
+        lambda: models.BertPretrainer(_bert()),
+        lambda: {**_masked(), "next_sentence_label": np.arange(ROWS) % 2},
+    ),
     "BertQuestionAnswerer": (lambda: models.BertQuestionAnswerer(_bert()), _answered),
-    "GPT2Classifier": (lambda: models.GPT2Classifier(_gpt2(), 3, dropout=0.0),
-                       lambda: _one_segment(_labelled)),
+    "GPT2Classifier": (
+        lambda: models.GPT2Classifier(_gpt2(), 3, dropout=0.0),
+        lambda: _one_segment(_labelled),
+    ),
     "GPT2LanguageModel": (lambda: models.GPT2LanguageModel(_gpt2()), _one_segment),
     "XLNetClassifier": (lambda: models.XLNetClassifier(_xlnet(), 3, dropout=0.0), _labelled),
     "XLNetPretrainer": (lambda: models.XLNetPretrainer(_xlnet()), _permuted),
     "Transformer": (lambda: models.Transformer(12, 1, 8, 2, dropout=0.0, seed=0), _translated),
-    **{kind.__name__: (lambda kind=kind: kind(12, 4, target_vocabulary_size=9, seed=1),
-                       _translated)
-       for kind in (SEQ2SEQ["bahdanau"][0], SEQ2SEQ["luong"][0])},
-    **{name: (lambda key=key: SMALL[key][0](),
-              lambda key=key: {k: x[:ROWS] for k, x in SMALL[key][1]().items()})
-       for name, key in (
-           ("ABCNN", "abcnn3"), ("AttentionalFactorizationMachine", "afm"),
-           ("AttentiveLSTMClassifier", "attention"), ("HierarchicalAttentionNetwork", "han"),
-           ("PointerGenerator", "generator"), ("PointerNetwork", "pointer_once"))},
+    **{
+        kind.__name__: (
+            lambda kind=kind: kind(12, 4, target_vocabulary_size=9, seed=1),
+            _translated,
+        )
+        for kind in (SEQ2SEQ["bahdanau"][0], SEQ2SEQ["luong"][0])
+    },
+    **{
+        name: (
+            lambda key=key: SMALL[key][0](),
+            lambda key=key: {k: x[:ROWS] for k, x in SMALL[key][1]().items()},
+        )
+        for name, key in (
+            ("ABCNN", "abcnn3"),
+            ("AttentionalFactorizationMachine", "afm"),
+            ("AttentiveLSTMClassifier", "attention"),
+            ("HierarchicalAttentionNetwork", "han"),
+            ("PointerGenerator", "generator"),
+            ("PointerNetwork", "pointer_once"),
+        )
+    },
 }
 EVERY_MODEL = {**BACKBONES, **TASKS}
 
@@ -93,8 +120,10 @@ EVERY_MODEL = {**BACKBONES, **TASKS}
 def inputs_of(name):
     """Inputs of a model of `EVERY_MODEL`, int32 and float32."""
     _, data = EVERY_MODEL[name]
-    return {key: np.asarray(x, "float32" if np.asarray(x).dtype.kind == "f" else "int32")
-            for key, x in data().items()}
+    return {
+        key: np.asarray(x, "float32" if np.asarray(x).dtype.kind == "f" else "int32")
+        for key, x in data().items()
+    }
 
 
 def make(name):

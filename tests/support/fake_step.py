@@ -50,8 +50,9 @@ class FakeStep(Step):
             self.clock.sleep(self.seconds)
             self.at_step.get(step, lambda: None)()
             bad = step == self.bad_step
-            rows.append({"loss": math.nan if bad else 1.0 / step, "gradient_norm": 1.0,
-                         "tokens": 10})
+            rows.append(
+                {"loss": math.nan if bad else 1.0 / step, "gradient_norm": 1.0, "tokens": 10}
+            )
             if bad:
                 break
             kernel = self.model.layers[0].kernel

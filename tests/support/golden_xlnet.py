@@ -24,8 +24,10 @@ LAYER = {
     "feed_forward_norm/gamma": "ff.layer_norm.weight",
     "feed_forward_norm/beta": "ff.layer_norm.bias",
 }
-REST = {"token_embedding": "transformer.word_embedding.weight",
-        "query_embedding": "transformer.mask_emb"}
+REST = {
+    "token_embedding": "transformer.word_embedding.weight",
+    "query_embedding": "transformer.mask_emb",
+}
 
 
 def ours(variable, arrays, prefix):
@@ -55,8 +57,9 @@ def batch_of(inputs, *names):
 
 
 def make_model(**options):
-    model = XLNetPretrainer(XLNet(89, 2, 24, 3, intermediate_dim=56,
-                                  **{"dropout": 0.0, "seed": 1, **options}))
+    model = XLNetPretrainer(
+        XLNet(89, 2, 24, 3, intermediate_dim=56, **{"dropout": 0.0, "seed": 1, **options})
+    )
     model.build()
     return model
 

@@ -20,8 +20,10 @@ class Markov:
     def cache(self, hypotheses):
         """(row of each hypothesis, token before)."""
         rows = np.repeat(np.arange(len(self.logits)), hypotheses // len(self.logits))
-        return {"row": ops.convert_to_tensor(rows.astype("int32")),
-                "before": ops.zeros((hypotheses,), "int32")}
+        return {
+            "row": ops.convert_to_tensor(rows.astype("int32")),
+            "before": ops.zeros((hypotheses,), "int32"),
+        }
 
     def step(self, token_ids, index, cache):
         table = ops.reshape(ops.convert_to_tensor(self.logits), (-1, VOCABULARY))

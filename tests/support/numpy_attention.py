@@ -52,7 +52,7 @@ SCORES = {
     "cosine": lambda weights, query, key: unit(query) @ turned(unit(key)),
     "concat": concat,
     "additive": additive,
-    "location": lambda weights, query, key: query @ weights["kernel"][:, :key.shape[1]],
+    "location": lambda weights, query, key: query @ weights["kernel"][:, : key.shape[1]],
 }
 
 

@@ -21,13 +21,14 @@ class Regression(keras.Model):
 
     def loss_errors(self, outputs, batch):
         error = outputs["value"] - batch["label"]
-        return {"square": keras.ops.sum(batch["weight"] * error**2),
-                "absent": keras.ops.sum(batch["none"] * error)}
+        return {
+            "square": keras.ops.sum(batch["weight"] * error**2),
+            "absent": keras.ops.sum(batch["none"] * error),
+        }
 
     def metric_sums(self, outputs, batch):
         near = keras.ops.cast(keras.ops.abs(outputs["value"] - batch["label"]) < 1, "float32")
-        return {"accuracy": (keras.ops.sum(near * batch["weight"]),
-                             keras.ops.sum(batch["weight"]))}
+        return {"accuracy": (keras.ops.sum(near * batch["weight"]), keras.ops.sum(batch["weight"]))}
 
 
 class Examples:

@@ -8,8 +8,12 @@ from keras_attn.defaults import (
     pretraining_defaults,
 )
 
-SENTENCES = ["the cat sees a dog", "a dog hears the bird", "the bird sees the cat",
-             "my café is grün 🙂"]
+SENTENCES = [
+    "the cat sees a dog",
+    "a dog hears the bird",
+    "the bird sees the cat",
+    "my café is grün 🙂",
+]
 # By the kind of tokenizer.
 _DEFAULTS = {
     "word_pieces": (pretraining_defaults, {"data.vocab_size": 200}),
@@ -24,8 +28,9 @@ def write_texts(path, count, seed, sentences=SENTENCES):
     documents = []
     for _ in range(count):
         first = random.integers(len(sentences))
-        documents.append([sentences[(first + n) % len(sentences)]
-                          for n in range(random.integers(2, 5))])
+        documents.append(
+            [sentences[(first + n) % len(sentences)] for n in range(random.integers(2, 5))]
+        )
     path.write_text("\n\n".join("\n".join(document) for document in documents) + "\n")
     return documents
 
@@ -34,12 +39,23 @@ def config_of(folder, kind="byte_pairs", **fields):
     """A config whose data are train.txt and valid.txt of a folder."""
     defaults, own = _DEFAULTS[kind]
     config = defaults()
-    config.update_from_flattened_dict({
-        "data.train": str(folder / "train.txt"), "data.validation": str(folder / "valid.txt"),
-        "data.format": "lines", "data.length": 24,
-        "model.num_layers": 1, "model.hidden_dim": 32, "model.num_heads": 2,
-        "train.steps": 4, "train.batch_size": 8,
-        "train.learning_rate": 0.01, "eval.batch_size": 8, **own, **fields})
+    config.update_from_flattened_dict(
+        {
+            "data.train": str(folder / "train.txt"),
+            "data.validation": str(folder / "valid.txt"),
+            "data.format": "lines",
+            "data.length": 24,
+            "model.num_layers": 1,
+            "model.hidden_dim": 32,
+            "model.num_heads": 2,
+            "train.steps": 4,
+            "train.batch_size": 8,
+            "train.learning_rate": 0.01,
+            "eval.batch_size": 8,
+            **own,
+            **fields,
+        }
+    )
     return config
 
 

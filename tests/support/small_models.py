@@ -34,16 +34,22 @@ def pairs():
 def products():
     """The product of the values of features 0 and 1; feature 3 may be absent."""
     values = RANDOM.normal(size=(24, 4)).astype("float32")
-    return {"feature_ids": np.tile(np.arange(4), (24, 1)), "feature_values": values,
-            "padding_mask": np.stack([*np.ones((3, 24), int), np.arange(24) % 2], axis=1),
-            "label": values[:, 0] * values[:, 1]}
+    return {
+        "feature_ids": np.tile(np.arange(4), (24, 1)),
+        "feature_values": values,
+        "padding_mask": np.stack([*np.ones((3, 24), int), np.arange(24) % 2], axis=1),
+        "label": values[:, 0] * values[:, 1],
+    }
 
 
 def numbers(count=24, length=5, seed=0):
     """The order of numbers."""
     elements = np.random.default_rng(seed).uniform(size=(count, length, 1)).astype("float32")
-    return {"elements": elements, "padding_mask": np.ones((count, length), int),
-            "label": elements[..., 0].argsort(axis=1)}
+    return {
+        "elements": elements,
+        "padding_mask": np.ones((count, length), int),
+        "label": elements[..., 0].argsort(axis=1),
+    }
 
 
 def summaries():
@@ -51,8 +57,12 @@ def summaries():
     source = np.maximum(TEXTS, 4 * (TEXTS > 0))
     label = np.concatenate([source[:, :2], np.full((24, 1), END)], axis=1)
     target = np.concatenate([np.full((24, 1), BEGIN), label[:, :-1]], axis=1)
-    return {"token_ids": source, "target_ids": target, "label": label,
-            "sample_weight": np.ones((24, 3), "float32")}
+    return {
+        "token_ids": source,
+        "target_ids": target,
+        "label": label,
+        "sample_weight": np.ones((24, 3), "float32"),
+    }
 
 
 def lstm(reduce="attention", **options):
@@ -68,15 +78,27 @@ def generator(coverage=True, **options):
 
 
 MODELS = {
-    "han": (lambda **o: HierarchicalAttentionNetwork(12, 2, 6, 3, 3, 5, **{"seed": 0, **o}), lambda:
-            {**documents(), "token_ids": documents()["token_ids"].reshape(24, 2, 3)}),
-    **{reduce: (lambda reduce=reduce, **o: lstm(reduce, **o), documents)
-       for reduce in ("attention", "last", "mean", "max", "self_attention")},
-    **{f"abcnn{variant}": (lambda v=variant, **o: abcnn(v, 1 + v // 3, **o), pairs)
-       for variant in range(4)},
-    **{name: (lambda a=attention, **o: AttentionalFactorizationMachine(
-        4, 4, 5, 3, a, **{"seed": 0, **o}), products)
-       for name, attention in (("afm", True), ("fm", False))},
+    "han": (
+        lambda **o: HierarchicalAttentionNetwork(12, 2, 6, 3, 3, 5, **{"seed": 0, **o}),
+        lambda: {**documents(), "token_ids": documents()["token_ids"].reshape(24, 2, 3)},
+    ),
+    **{
+        reduce: (lambda reduce=reduce, **o: lstm(reduce, **o), documents)
+        for reduce in ("attention", "last", "mean", "max", "self_attention")
+    },
+    **{
+        f"abcnn{variant}": (lambda v=variant, **o: abcnn(v, 1 + v // 3, **o), pairs)
+        for variant in range(4)
+    },
+    **{
+        name: (
+            lambda a=attention, **o: AttentionalFactorizationMachine(
+                4, 4, 5, 3, a, **{"seed": 0, **o}
+            ),
+            products,
+        )
+        for name, attention in (("afm", True), ("fm", False))
+    },
     "pointer": (lambda **o: PointerNetwork(1, 16, **{"seed": 0, **o}), numbers),
     "pointer_once": (lambda **o: PointerNetwork(1, 16, True, **{"seed": 0, **o}), numbers),
     "generator": (generator, summaries),
@@ -86,11 +108,15 @@ MODELS = {
 
 def made(name, **options):
     make, data = MODELS[name]
-    data = {k: x.astype("int32") if x.dtype.kind == "i" else x.astype("float32")
-            for k, x in data().items()}
+    data = {
+        k: x.astype("int32") if x.dtype.kind == "i" else x.astype("float32")
+        for k, x in data().items()
+    }
     return make(**options), data
 
 
 def outputs_of(model, batch):
-    return {name: ops.convert_to_numpy(ops.cast(value, "float32"))
-            for name, value in model(batch).items()}
+    return {
+        name: ops.convert_to_numpy(ops.cast(value, "float32"))
+        for name, value in model(batch).items()
+    }

@@ -20,18 +20,37 @@ TEXTS = (
 def config_of(folder, texts=TEXTS, labels=LABELS, **fields):
     """A config, with its data in the folder: of each validation text one row must be wrong."""
     words = ("lovely", "awful")
-    train = [{"text": f"{words[number % 2]} film {number}", "pair": f"seen {number} times",
-              "label": labels[number % 2], "score": number % 7} for number in range(60)]
-    validation = [{"text": text, "pair": text[::-1], "label": label, "score": len(text)}
-                  for text in texts for label in labels]
+    train = [
+        {
+            "text": f"{words[number % 2]} film {number}",
+            "pair": f"seen {number} times",
+            "label": labels[number % 2],
+            "score": number % 7,
+        }
+        for number in range(60)
+    ]
+    validation = [
+        {"text": text, "pair": text[::-1], "label": label, "score": len(text)}
+        for text in texts
+        for label in labels
+    ]
     for name, rows in (("train", train), ("validation", validation)):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     config = finetuning_defaults()
-    config.update_from_flattened_dict({
-        "data.train": str(folder / "train.jsonl"), "data.text": "text", "data.label": "label",
-        "data.validation": str(folder / "validation.jsonl"), "data.length": 16,
-        "data.vocab_size": 200, "train.steps": 4, "train.batch_size": 8, "eval.every": 2,
-        **fields})
+    config.update_from_flattened_dict(
+        {
+            "data.train": str(folder / "train.jsonl"),
+            "data.text": "text",
+            "data.label": "label",
+            "data.validation": str(folder / "validation.jsonl"),
+            "data.length": 16,
+            "data.vocab_size": 200,
+            "train.steps": 4,
+            "train.batch_size": 8,
+            "eval.every": 2,
+            **fields,
+        }
+    )
     return config
 
 

@@ -19,8 +19,9 @@ MODELS = {
 
 def seq2seq_model(name, **options):
     kind, own = MODELS[name]
-    model = kind(11, 8, **{"embedding_dim": 6, "target_vocabulary_size": 9, "seed": 1, **own,
-                           **options})
+    model = kind(
+        11, 8, **{"embedding_dim": 6, "target_vocabulary_size": 9, "seed": 1, **own, **options}
+    )
     model.build()
     random = np.random.default_rng(3)  # the same on every backend
     for weight in model.weights:
@@ -33,11 +34,13 @@ def seq2seq_model(name, **options):
 
 def seq2seq_batch(rows=3, seed=0):
     random = np.random.default_rng(seed)
-    batch = {"token_ids": random.integers(3, 11, (rows, 7)),
-             "padding_mask": np.ones((rows, 7), int),
-             "target_ids": random.integers(3, 9, (rows, 6)),
-             "label": random.integers(2, 9, (rows, 6)),
-             "sample_weight": np.ones((rows, 6), int)}
+    batch = {
+        "token_ids": random.integers(3, 11, (rows, 7)),
+        "padding_mask": np.ones((rows, 7), int),
+        "target_ids": random.integers(3, 9, (rows, 6)),
+        "label": random.integers(2, 9, (rows, 6)),
+        "sample_weight": np.ones((rows, 6), int),
+    }
     batch["padding_mask"][1, 4:] = batch["token_ids"][1, 4:] = 0
     batch["target_ids"][:, 0] = BEGIN
     batch["sample_weight"][2, 3:] = 0

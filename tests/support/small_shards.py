@@ -37,8 +37,15 @@ def prepare(folder, shards):
         ends = np.cumsum([len(document) for document in documents], dtype=np.int64)
         shard = Shard(ids, np.cumsum(lengths, dtype=np.int64), ends)
         sha256 = write_shard(str(folder / f"{number}.npz"), shard)
-        entries.append({"file": f"{number}.npz", "documents": len(documents),
-                        "sentences": len(lengths), "tokens": len(ids), "sha256": sha256})
+        entries.append(
+            {
+                "file": f"{number}.npz",
+                "documents": len(documents),
+                "sentences": len(lengths),
+                "tokens": len(ids),
+                "sha256": sha256,
+            }
+        )
     write_index(str(folder), {"vocabulary_sha256": "abc", "lowercase": True, "shards": entries})
     return str(folder)
 

@@ -15,8 +15,10 @@ from keras_attn.workdir import Workdir
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 SOURCES = {
-    "bert": "hugging_face/classifier", "reader": "hugging_face/reader",
-    "gpt2": "language_models/gpt2", "gpt2_classifier": "language_models/gpt2_classifier",
+    "bert": "hugging_face/classifier",
+    "reader": "hugging_face/reader",
+    "gpt2": "language_models/gpt2",
+    "gpt2_classifier": "language_models/gpt2_classifier",
     "xlnet": "language_models/xlnet_classifier",
 }
 KINDS = (*SOURCES, "translator")
@@ -28,8 +30,12 @@ def write_workdir(kind, folder):
     if kind == "translator":
         _write_translator(folder)
     else:
-        convert.convert(GOLDEN / SOURCES[kind], folder, "workdir", lowercase=True
-                        if kind in ("bert", "reader") else None)
+        convert.convert(
+            GOLDEN / SOURCES[kind],
+            folder,
+            "workdir",
+            lowercase=True if kind in ("bert", "reader") else None,
+        )
     return folder
 
 
@@ -46,12 +52,19 @@ def _write_translator(folder):
     workdir.create()
     subwords = Subwords(train_subwords([TEXT] * 50, 60))
     subwords.write(workdir.path)
-    architecture = {"vocabulary_size": subwords.vocabulary_size, "num_layers": 1, "hidden_dim": 8,
-                    "num_heads": 2, "intermediate_dim": 16, "max_length": 32}
+    architecture = {
+        "vocabulary_size": subwords.vocabulary_size,
+        "num_layers": 1,
+        "hidden_dim": 8,
+        "num_heads": 2,
+        "intermediate_dim": 16,
+        "max_length": 32,
+    }
     model = Transformer(**architecture, seed=0)
     model.build()
     Checkpoints(workdir / "checkpoints").save(
-        3, read_values(variables_by_path(model)), {"seconds": 1.0})
+        3, read_values(variables_by_path(model)), {"seconds": 1.0}
+    )
     config = translation_defaults().to_dict()
     config.pop("workdir")
     config["data"]["length"] = 32

@@ -16,8 +16,12 @@ def question(identity, text, answers=(), passage="", **fields):
 
 def paragraph(passage, *questions):
     """One passage; questions are `(id, text, answer, ...)`."""
-    return {"context": passage, "qas": [
-        question(identity, text, answers, passage) for identity, text, *answers in questions]}
+    return {
+        "context": passage,
+        "qas": [
+            question(identity, text, answers, passage) for identity, text, *answers in questions
+        ],
+    }
 
 
 def write(path, *paragraphs, version="1.1"):
@@ -36,11 +40,14 @@ def made_up(passages, seed=0, impossible=False):
     for number in range(passages):
         names, things = draw.sample(NAMES, 4), draw.sample(THINGS, 3)
         places = draw.sample(PLACES, 3)
-        text = " ".join(f"{n} sells {t} in {p}." for n, t, p in zip(names, things, places,
-                                                                    strict=False))
+        text = " ".join(
+            f"{n} sells {t} in {p}." for n, t, p in zip(names, things, places, strict=False)
+        )
         which = draw.randrange(3)
-        questions = [(f"{number}-who", f"Who sells {things[which]}?", names[which]),
-                     (f"{number}-where", f"Where is {names[which]}?", places[which])]
+        questions = [
+            (f"{number}-who", f"Who sells {things[which]}?", names[which]),
+            (f"{number}-where", f"Where is {names[which]}?", places[which]),
+        ]
         if impossible:
             questions.append((f"{number}-none", f"Where is {names[3]}?"))
         found.append(paragraph(text, *questions))

@@ -13,9 +13,18 @@ import numpy as np
 
 ROOT = pathlib.Path(__file__).parents[2]
 TINY = {
-    "data.format": "lines", "data.vocab_size": 300, "data.length": 32, "data.max_predictions": 5,
-    "model.num_layers": 1, "model.hidden_dim": 16, "model.num_heads": 2, "model.max_length": 64,
-    "train.batch_size": 8, "train.accumulate": 2, "train.steps": 20, "eval.batch_size": 8,
+    "data.format": "lines",
+    "data.vocab_size": 300,
+    "data.length": 32,
+    "data.max_predictions": 5,
+    "model.num_layers": 1,
+    "model.hidden_dim": 16,
+    "model.num_heads": 2,
+    "model.max_length": 64,
+    "train.batch_size": 8,
+    "train.accumulate": 2,
+    "train.steps": 20,
+    "eval.batch_size": 8,
 }
 
 
@@ -52,8 +61,12 @@ def start(module, *flags, **environment):
     hidden = ("TF_CONFIG", "KERAS_BACKEND")
     inherited = {name: value for name, value in os.environ.items() if name not in hidden}
     return subprocess.Popen(
-        [sys.executable, "-m", module, *map(str, flags)], cwd=ROOT, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**inherited, **environment},
+        [sys.executable, "-m", module, *map(str, flags)],
+        cwd=ROOT,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**inherited, **environment},
     )
 
 
@@ -74,9 +87,14 @@ def start_workers(number, module, *flags, folder=""):
     for one in sockets:
         one.close()
     return [
-        start(module, *flags, PYTHONPATH=str(folder), TF_CONFIG=json.dumps(
-            {"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}
-        ))
+        start(
+            module,
+            *flags,
+            PYTHONPATH=str(folder),
+            TF_CONFIG=json.dumps(
+                {"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}
+            ),
+        )
         for index in range(number)
     ]
 

@@ -2,8 +2,24 @@
 
 import json
 
-STRANGE = [None, True, -1, 0, 2**31, 2**63, 1e308, float("nan"), "", "x" * 10_000, [], [[]], {},
-           {"a": []}, "../..", "\ud800"]
+STRANGE = [
+    None,
+    True,
+    -1,
+    0,
+    2**31,
+    2**63,
+    1e308,
+    float("nan"),
+    "",
+    "x" * 10_000,
+    [],
+    [[]],
+    {},
+    {"a": []},
+    "../..",
+    "\ud800",
+]
 
 
 def strange_json(path, draw):

@@ -9,6 +9,16 @@ MINUTES = 40
 
 
 def run_part(python, part, **variables):
-    command = [python, "-m", "pytest", "-m", "not slow and not browser",
-               "-n", "2", "--dist", "loadfile", *part]
+    command = [
+        python,
+        "-m",
+        "pytest",
+        "-m",
+        "not slow and not browser",
+        "-n",
+        "2",
+        "--dist",
+        "loadfile",
+        *part,
+    ]
     print(run(command, ROOT, timeout=60 * MINUTES, **variables))

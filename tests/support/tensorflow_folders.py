@@ -8,18 +8,30 @@ import tensorflow as tf
 
 def drawn(shapes):
     random = np.random.default_rng(3)
-    return {name: (float(name.endswith(("/g", "gamma"))) + 0.3 * random.standard_normal(shape)
-                   ).astype("float32") for name, shape in shapes.items()}
+    return {
+        name: (float(name.endswith(("/g", "gamma"))) + 0.3 * random.standard_normal(shape)).astype(
+            "float32"
+        )
+        for name, shape in shapes.items()
+    }
 
 
 def openai_weights(rows, width=12, layers=2, positions=16):
     """Those of openai/gpt-2@9b63575e, src/model.py."""
-    shapes = {"model/wte": (rows, width), "model/wpe": (positions, width),
-              "model/ln_f/g": (width,), "model/ln_f/b": (width,)}
+    shapes = {
+        "model/wte": (rows, width),
+        "model/wpe": (positions, width),
+        "model/ln_f/g": (width,),
+        "model/ln_f/b": (width,),
+    }
     for layer in range(layers):
         name = f"model/h{layer}"
-        for part, size, inner in (("attn/c_attn", 3 * width, width), ("attn/c_proj", width, width),
-                                  ("mlp/c_fc", 4 * width, width), ("mlp/c_proj", width, 4 * width)):
+        for part, size, inner in (
+            ("attn/c_attn", 3 * width, width),
+            ("attn/c_proj", width, width),
+            ("mlp/c_fc", 4 * width, width),
+            ("mlp/c_proj", width, 4 * width),
+        ):
             shapes |= {f"{name}/{part}/w": (1, inner, size), f"{name}/{part}/b": (size,)}
         for part in ("ln_1", "ln_2"):
             shapes |= {f"{name}/{part}/g": (width,), f"{name}/{part}/b": (width,)}
@@ -29,16 +41,22 @@ def openai_weights(rows, width=12, layers=2, positions=16):
 def xlnet_weights(rows, width=12, heads=3, inner=20, layers=2):
     """Those of zihangdai/xlnet@bbaa3a6f, modeling.py."""
     by_head = heads, width // heads
-    shapes = {"model/transformer/word_embedding/lookup_table": (rows, width),
-              "model/transformer/mask_emb/mask_emb": (1, 1, width),
-              "model/transformer/seg_embed": (layers, 2, *by_head),
-              **{f"model/transformer/r_{x}_bias": (layers, *by_head) for x in "wrs"},
-              "model/lm_loss/bias": (rows,)}
+    shapes = {
+        "model/transformer/word_embedding/lookup_table": (rows, width),
+        "model/transformer/mask_emb/mask_emb": (1, 1, width),
+        "model/transformer/seg_embed": (layers, 2, *by_head),
+        **{f"model/transformer/r_{x}_bias": (layers, *by_head) for x in "wrs"},
+        "model/lm_loss/bias": (rows,),
+    }
     for layer in range(layers):
         name = f"model/transformer/layer_{layer}"
         shapes |= {f"{name}/rel_attn/{x}/kernel": (width, *by_head) for x in "qkvor"}
-        shapes |= {f"{name}/ff/layer_1/kernel": (width, inner), f"{name}/ff/layer_1/bias": (inner,),
-                   f"{name}/ff/layer_2/kernel": (inner, width), f"{name}/ff/layer_2/bias": (width,)}
+        shapes |= {
+            f"{name}/ff/layer_1/kernel": (width, inner),
+            f"{name}/ff/layer_1/bias": (inner,),
+            f"{name}/ff/layer_2/kernel": (inner, width),
+            f"{name}/ff/layer_2/bias": (width,),
+        }
         for part in ("rel_attn", "ff"):
             shapes |= {f"{name}/{part}/LayerNorm/{x}": (width,) for x in ("gamma", "beta")}
     return drawn(shapes)

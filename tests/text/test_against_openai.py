@@ -31,14 +31,39 @@ print(json.dumps([encoding.encode_ordinary(text) for text in texts]))
 def texts():
     """Words, signs and scripts, and what is drawn from all planes of Unicode."""
     random = np.random.default_rng(0)
-    planes = [(32, 127), (0, 0x250), (0x370, 0x700), (0x900, 0x1000), (0x2000, 0x3000),
-              (0x4E00, 0x9FFF), (0x1F300, 0x1FAFF), (0xE000, 0xE100)]
-    drawn = ["".join(chr(random.integers(*planes[number % len(planes)])) if random.random() < 0.7
-                     else random.choice([" ", "  ", "\n", "\t", "'s", "the", "42", "\u00a0"])
-                     for _ in range(40)) for number in range(400)]
-    known = ["", " ", "\n\n", "it's we'LL they're I'd", "<|endoftext|>", "  indented\n    code()",
-             "1234567.89e-3", "naïve café", "a" * 300, "\U0001f642\U0001f469\u200d\U0001f467",
-             "\ufeffbom", "tab\tand \r\n ends  "]
+    planes = [
+        (32, 127),
+        (0, 0x250),
+        (0x370, 0x700),
+        (0x900, 0x1000),
+        (0x2000, 0x3000),
+        (0x4E00, 0x9FFF),
+        (0x1F300, 0x1FAFF),
+        (0xE000, 0xE100),
+    ]
+    drawn = [
+        "".join(
+            chr(random.integers(*planes[number % len(planes)]))
+            if random.random() < 0.7
+            else random.choice([" ", "  ", "\n", "\t", "'s", "the", "42", "\u00a0"])
+            for _ in range(40)
+        )
+        for number in range(400)
+    ]
+    known = [
+        "",
+        " ",
+        "\n\n",
+        "it's we'LL they're I'd",
+        "<|endoftext|>",
+        "  indented\n    code()",
+        "1234567.89e-3",
+        "naïve café",
+        "a" * 300,
+        "\U0001f642\U0001f469\u200d\U0001f467",
+        "\ufeffbom",
+        "tab\tand \r\n ends  ",
+    ]
     return known + drawn + (ROOT / "README.md").read_text().split("\n\n")
 
 

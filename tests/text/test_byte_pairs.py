@@ -15,8 +15,16 @@ from keras_attn.errors import UserError
 from keras_attn.text.byte_pairs import END_OF_TEXT, BytePairTokenizer, train_byte_pairs
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden" / "byte_pairs.json"
-TEXTS = ["low lower lowest, newer newest", "the low road\tand  the high road\n", "naïve 🙂 ﬁ",
-         END_OF_TEXT, "", " leading", "it's we'll they're", "1234567 3.14"]
+TEXTS = [
+    "low lower lowest, newer newest",
+    "the low road\tand  the high road\n",
+    "naïve 🙂 ﬁ",
+    END_OF_TEXT,
+    "",
+    " leading",
+    "it's we'll they're",
+    "1234567 3.14",
+]
 
 
 @pytest.fixture(scope="module")
@@ -78,15 +86,18 @@ def test_what_it_writes_it_reads_and_so_do_files_of_openai(tokenizer, tmp_path):
         BytePairTokenizer.read(tmp_path)
 
 
-@pytest.mark.parametrize(("vocabulary", "merges", "message"), [
-    ("[1, 2]", "", "must be a JSON object"),
-    ("{", "", "must be JSON"),
+@pytest.mark.parametrize(
+    ("vocabulary", "merges", "message"),
+    [
+        ("[1, 2]", "", "must be a JSON object"),
+        ("{", "", "must be JSON"),
         ('{"a": "x"}', "", "object that maps tokens to the ids"),
-    ('{"a": 0, "b": 7}', "", "to the ids 0, 1, 2"),
-    (None, "a b c\n", "must hold two tokens"),
-    (None, "a zzz\n", "with no 'zzz'"),
-    ('{"a": 0}', "", "all bytes"),
-])
+        ('{"a": 0, "b": 7}', "", "to the ids 0, 1, 2"),
+        (None, "a b c\n", "must hold two tokens"),
+        (None, "a zzz\n", "with no 'zzz'"),
+        ('{"a": 0}', "", "all bytes"),
+    ],
+)
 def test_files_of_something_else_are_told(tmp_path, vocabulary, merges, message):
     ids = {piece: number for number, piece in enumerate([*_bytes(), END_OF_TEXT])}
     (tmp_path / "vocab.json").write_text(vocabulary or json.dumps(ids), encoding="utf-8")
@@ -143,14 +154,16 @@ def test_merges_that_are_cut_are_refused(tokenizer, tmp_path, kept):
     tokenizer.write(tmp_path)
     path = tmp_path / "merges.txt"
     lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join(lines[:int(kept * len(lines)) if 0 < kept < 1 else kept]))
+    path.write_bytes(b"".join(lines[: int(kept * len(lines)) if 0 < kept < 1 else kept]))
     with pytest.raises(UserError, match="merges.txt is incomplete or belongs to another model: no"):
         BytePairTokenizer.read(tmp_path)
 
 
 def test_added_tokens_need_no_merge(tmp_path):
     pieces = ["<pad>", "[PAD]", *_bytes(), "ab", END_OF_TEXT, "added_tokens", "<x>"]
-    for order in (pieces, [END_OF_TEXT, *(piece for piece in pieces if piece not in (
-            END_OF_TEXT, "added_tokens"))]):
+    for order in (
+        pieces,
+        [END_OF_TEXT, *(piece for piece in pieces if piece not in (END_OF_TEXT, "added_tokens"))],
+    ):
         BytePairTokenizer(order, [("a", "b")]).write(tmp_path)
         assert BytePairTokenizer.read(tmp_path).vocabulary == order

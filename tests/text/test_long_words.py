@@ -27,13 +27,17 @@ def test_a_long_word_is_cut_and_of_a_very_long_one_its_beginning_is_kept(sign):
     assert "".join(parts) == f"b{other}{sign * MAX_LEARNED_CHARACTERS}{other}c"
 
 
-@pytest.mark.parametrize("train", [
-    lambda texts: train_vocabulary(texts, 2000),
-    lambda texts: train_byte_pairs(texts, 2000),
-    lambda texts: train_sentence_pieces(texts, 300),
-    lambda texts: train_subwords(texts, 300),
-    lambda texts: train_subwords(texts, 300, "unigram"),
-], ids=["word_pieces", "byte_pairs", "sentence_pieces", "bpe", "unigram"])
+@pytest.mark.parametrize(
+    "train",
+    [
+        lambda texts: train_vocabulary(texts, 2000),
+        lambda texts: train_byte_pairs(texts, 2000),
+        lambda texts: train_sentence_pieces(texts, 300),
+        lambda texts: train_subwords(texts, 300),
+        lambda texts: train_subwords(texts, 300, "unigram"),
+    ],
+    ids=["word_pieces", "byte_pairs", "sentence_pieces", "bpe", "unigram"],
+)
 def test_a_word_of_half_a_million_letters_takes_seconds(train):
     random.seed(0)
     texts = ["the cat sees a dog"] * 50 + ["".join(random.choices("acgt", k=500_000))]

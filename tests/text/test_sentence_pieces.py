@@ -19,11 +19,26 @@ from keras_attn.text.sentence_pieces import (
     train_sentence_pieces,
 )
 
-TEXTS = [f"In {year}, {count},000 people saw the {colour} house, and {count} stayed."
-         for year in range(1900, 1960) for count in (3, 17, 250) for colour in ("old", "red")]
-HARD = ["", " ", "a\t b\u00a0 c\n", "``quoted''  it's", "Café déjà vu Ångström ﬁne ½",
-        "1,250,017 in 1900, 3,5", "٣,٤ 3，", "<sep> <eop> <cls>", "🙂 漢字 \u202e", "\u2581x",
-        "x" * 300, "(a) - \"b\" – £5 €6."]
+TEXTS = [
+    f"In {year}, {count},000 people saw the {colour} house, and {count} stayed."
+    for year in range(1900, 1960)
+    for count in (3, 17, 250)
+    for colour in ("old", "red")
+]
+HARD = [
+    "",
+    " ",
+    "a\t b\u00a0 c\n",
+    "``quoted''  it's",
+    "Café déjà vu Ångström ﬁne ½",
+    "1,250,017 in 1900, 3,5",
+    "٣,٤ 3，",
+    "<sep> <eop> <cls>",
+    "🙂 漢字 \u202e",
+    "\u2581x",
+    "x" * 300,
+    '(a) - "b" – £5 €6.',
+]
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +72,14 @@ def with_commas():
     """The bytes of a model that is not trained here, so that there are pieces with a comma."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(TEXTS), model_writer=model, vocab_size=300, hard_vocab_limit=False,
-        control_symbols=list(SPECIAL_TOKENS), user_defined_symbols=list(SYMBOLS), minloglevel=2)
+        sentence_iterator=iter(TEXTS),
+        model_writer=model,
+        vocab_size=300,
+        hard_vocab_limit=False,
+        control_symbols=list(SPECIAL_TOKENS),
+        user_defined_symbols=list(SYMBOLS),
+        minloglevel=2,
+    )
     return model.getvalue()
 
 
@@ -70,17 +91,27 @@ def test_ids_are_those_of_sentencepiece_and_the_authors_rules(tokenizer, with_co
         expected = [_by_the_authors_rules(processor, text) for text in texts]
         assert _rows(*one.encode(texts)) == expected
         assert [_rows(*one.encode([text]))[0] for text in texts] == expected
-        split = [text for text, row in zip(TEXTS, expected[len(HARD):], strict=False)
-                 if row != processor.encode(text)]
+        split = [
+            text
+            for text, row in zip(TEXTS, expected[len(HARD) :], strict=False)
+            if row != processor.encode(text)
+        ]
         assert bool(split) == apart  # the rule of commas did something
         # Numbers that are no pieces without a blank before them are unknown.
-        assert any(0 in row for row in expected[len(HARD):]) == apart
+        assert any(0 in row for row in expected[len(HARD) :]) == apart
         assert [len(array) for array in one.encode([])] == [0, 0]
 
 
 def test_marks_have_xlnets_ids_and_no_text_gives_them(tokenizer):
-    assert [tokenizer.unk_id, tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id,
-            tokenizer.mask_id, tokenizer.eod_id, tokenizer.eop_id] == [0, *range(3, 9)]
+    assert [
+        tokenizer.unk_id,
+        tokenizer.cls_id,
+        tokenizer.sep_id,
+        tokenizer.pad_id,
+        tokenizer.mask_id,
+        tokenizer.eod_id,
+        tokenizer.eop_id,
+    ] == [0, *range(3, 9)]
     assert tuple(tokenizer.vocabulary[3:9]) == SPECIAL_TOKENS
     assert tokenizer.vocabulary[tokenizer.mask_id] == tokenizer.mask_token
     assert [tokenizer.surface(piece) for piece in ("\u2581a", "a", "\u2581")] == ["a", "a", ""]
@@ -90,7 +121,7 @@ def test_marks_have_xlnets_ids_and_no_text_gives_them(tokenizer):
 
 def test_words_begin_where_the_authors_say():
     """The signs of data_utils.py, of which ' and = are none."""
-    signs = "!\"#$%&()*+,-./:;?@[\\]^_`{|}~"
+    signs = '!"#$%&()*+,-./:;?@[\\]^_`{|}~'
     texts = [f"a{sign}b" * 9 for sign in signs + "'=>€<"]
     tokenizer = train_sentence_pieces([*TEXTS, *texts], 300)
     begins = [piece[0] in "\u2581<" or piece in set(signs) for piece in tokenizer.vocabulary]
@@ -144,8 +175,11 @@ def test_a_graph_makes_the_same_ids(with_commas, lowercase):
     tokenizer = SentencePieceTokenizer(with_commas, lowercase)
     graph, random = tokenizer.in_graph(), np.random.default_rng(0)
     signs = list("ab Σσ1,2'`\"\tİ́ǅﬁ½🙂.e\u0323\u0301\u00a0\u2003\x1c")
-    texts = [*HARD, *TEXTS[:99],
-             *("".join(random.choice(signs, size)) for size in random.integers(0, 15, 5000))]
+    texts = [
+        *HARD,
+        *TEXTS[:99],
+        *("".join(random.choice(signs, size)) for size in random.integers(0, 15, 5000)),
+    ]
     ids, ends = tokenizer.encode(texts)
     found = graph(tf.constant(texts))
     np.testing.assert_array_equal(found.values, ids)
@@ -154,12 +188,16 @@ def test_a_graph_makes_the_same_ids(with_commas, lowercase):
 
 def test_a_graph_makes_every_character_plain():
     """TensorFlow Text may know an older Unicode than Python, and leaves newer characters alone."""
-    signs = [chr(code) for code in range(sys.maxunicode + 1)
-             if unicodedata.category(chr(code)) not in ("Cn", "Cs")]
+    signs = [
+        chr(code)
+        for code in range(sys.maxunicode + 1)
+        if unicodedata.category(chr(code)) not in ("Cn", "Cs")
+    ]
     texts = [f"a{sign}b {sign} {sign}{sign}" for sign in signs]
     graph = train_sentence_pieces(["the cat sat on the mat"] * 9, 60).in_graph()
     found = [text.decode() for text in graph._normalize_text(tf.constant(texts)).numpy()]
-    differing = [text for text, result in zip(texts, found, strict=True)
-                 if result != normalize_text(text)]
+    differing = [
+        text for text, result in zip(texts, found, strict=True) if result != normalize_text(text)
+    ]
     assert set(differing) <= set(found)
     assert len(differing) < 100  # a version of Unicode adds few characters that decompose

@@ -6,8 +6,12 @@ import pytest
 from keras_attn.errors import UserError
 from keras_attn.text.subwords import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID, Subwords, train_subwords
 
-TEXTS = ["ein Mann fährt Rad .", "a man rides a bike .", "zwei Männer , drei Räder",
-         "two men , three bikes"] * 5
+TEXTS = [
+    "ein Mann fährt Rad .",
+    "a man rides a bike .",
+    "zwei Männer , drei Räder",
+    "two men , three bikes",
+] * 5
 
 
 @pytest.fixture(scope="module", params=["bpe", "unigram"])

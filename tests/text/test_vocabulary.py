@@ -21,8 +21,18 @@ TEXTS = [f"{a} {b}, {c}." for a in WORDS.split() for b in WORDS.split() for c in
 def test_a_vocabulary_file_reads_back_and_its_hash_is_the_tokenizers(tmp_path):
     path = str(tmp_path / "vocab.txt")
     # U+2028 and U+0085 end lines for str.splitlines, and both are in multilingual vocabularies.
-    vocabulary = [*SPECIAL_TOKENS, "a", "##é", "\u2028x", "y\x85", "的",
-                  "\u2028", "##\u2028", "\u3000", "\x85"]
+    vocabulary = [
+        *SPECIAL_TOKENS,
+        "a",
+        "##é",
+        "\u2028x",
+        "y\x85",
+        "的",
+        "\u2028",
+        "##\u2028",
+        "\u3000",
+        "\x85",
+    ]
     write_vocabulary(path, vocabulary)
     assert read_vocabulary(path) == vocabulary
     with open(path, "rb") as file:

@@ -32,7 +32,8 @@ CJK = [
 
 # Before 2.21, tensorflow-text takes the punctuation of Unicode 13 and 14 for letters.
 NEWER = "\u061d\u1b7d\u1b7e\U00010ead\U0001145a\U000116b9\U00012ff1\U00012ff2" + "".join(
-    chr(code) for first, end in ((0x2E52, 0x2E5E), (0x10F86, 0x10F8A), (0x11944, 0x11947))
+    chr(code)
+    for first, end in ((0x2E52, 0x2E5E), (0x10F86, 0x10F8A), (0x11944, 0x11947))
     for code in range(first, end)
 )
 UNKNOWN = NEWER if tensorflow_text.__version__ < "2.21" else ""
@@ -103,8 +104,11 @@ def test_any_text_of_any_plane_gets_the_ids_of_the_published_algorithm(lowercase
     # What Unicode has not assigned yet depends on the version of Unicode, not on BERT.
     alphabet = [c for c in characters if unicodedata.category(c) != "Cn" and c not in UNKNOWN]
     tokenizer = WordPieceTokenizer(VOCABULARY, lowercase)
-    texts = [*_random_texts(alphabet, 4000, seed=1), *(f"ab{c}cd" for c in alphabet[::7]),
-             *(f"ab{c}cd {c} {c}{c}e" for c in "\u2028\u2029\x85\x1c\u3000\xa0")]
+    texts = [
+        *_random_texts(alphabet, 4000, seed=1),
+        *(f"ab{c}cd" for c in alphabet[::7]),
+        *(f"ab{c}cd {c} {c}{c}e" for c in "\u2028\u2029\x85\x1c\u3000\xa0"),
+    ]
     found = tokenizer(texts).to_list()
     wrong = [
         (text, ids)
@@ -206,7 +210,11 @@ def test_its_attributes_describe_the_vocabulary():
     assert np.flatnonzero(tokenizer.continuation).tolist() == [5]
     assert tokenizer.vocabulary[tokenizer.mask_id] == tokenizer.mask_token
     assert [tokenizer.surface(piece) for piece in ("##b", "a", "##", "[UNK]")] == [
-        "b", "a", "", "[UNK]"]
+        "b",
+        "a",
+        "",
+        "[UNK]",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -20,22 +20,31 @@ from tests.support.fake_step import (
 def _run(folder, values, total=10, patience=None, metric="accuracy", step=None, **options):
     """Trains `total` steps; after each second one the metric has the next of the values."""
     values = dict(zip(range(2, 2 * len(values) + 1, 2), values, strict=True))
-    trainer = trainer_of(folder, step, total_steps=total, evaluate_every=2,
-                       evaluate=lambda stop: {metric: values[trainer.step]},
-                       best=Best(metric, patience), **options)
+    trainer = trainer_of(
+        folder,
+        step,
+        total_steps=total,
+        evaluate_every=2,
+        evaluate=lambda stop: {metric: values[trainer.step]},
+        best=Best(metric, patience),
+        **options,
+    )
     trainer.run()
     return trainer
 
 
-@pytest.mark.parametrize(("metric", "values", "best"), [
-    ("accuracy", [0.1, 0.7, 0.3, 0.7, 0.2], 4),
-    ("accuracy", [0.1, 0.2, 0.3, 0.4, 0.5], 10),
-    ("accuracy", [0.5, 0.5, 0.5, 0.5, 0.5], 2),
-    ("loss", [0.5, 0.4, 0.2, 0.3, 0.6], 6),
-    ("mean_squared_error", [0.5, 0.6, 0.7, 0.8, 0.9], 2),
-    ("accuracy", [0.3, math.nan, 0.2, 0.1, 0.0], 2),
-    ("loss", [math.nan, 0.9, 0.2, 0.1, math.nan], 8),
-])
+@pytest.mark.parametrize(
+    ("metric", "values", "best"),
+    [
+        ("accuracy", [0.1, 0.7, 0.3, 0.7, 0.2], 4),
+        ("accuracy", [0.1, 0.2, 0.3, 0.4, 0.5], 10),
+        ("accuracy", [0.5, 0.5, 0.5, 0.5, 0.5], 2),
+        ("loss", [0.5, 0.4, 0.2, 0.3, 0.6], 6),
+        ("mean_squared_error", [0.5, 0.6, 0.7, 0.8, 0.9], 2),
+        ("accuracy", [0.3, math.nan, 0.2, 0.1, 0.0], 2),
+        ("loss", [math.nan, 0.9, 0.2, 0.1, math.nan], 8),
+    ],
+)
 def test_it_ends_with_the_weights_of_the_best_evaluation(tmp_path, metric, values, best):
     trainer = _run(tmp_path, values, metric=metric)
     assert kernel_of(trainer) == sum(range(1, best + 1))
@@ -76,8 +85,11 @@ def test_a_finished_run_evaluates_the_best_weights_again(tmp_path):
     _run(tmp_path, [0.2, 0.6, 0.3], total=6)
     values = []
     trainer = trainer_of(
-        tmp_path, total_steps=6, best=Best("accuracy"),
-        evaluate=lambda stop: values.append(kernel_of(trainer)) or {"accuracy": 0.25})
+        tmp_path,
+        total_steps=6,
+        best=Best("accuracy"),
+        evaluate=lambda stop: values.append(kernel_of(trainer)) or {"accuracy": 0.25},
+    )
     trainer.run()
     assert values == [kernel_of(trainer)] == [sum(range(1, 5))]
     assert trainer.validation == {"accuracy": 0.25}

@@ -33,8 +33,14 @@ class Packed:
         batch = self.source.rows(start, stop)
         rows = choose_rows(batch["padding_mask"].sum(axis=1), 2 * LENGTH, 8)
         order = np.argsort(rows, kind="stable")
-        return pack({name: array[order] for name, array in batch.items()}, rows[order],
-                    count=ROWS, length=2 * LENGTH, most=8, slots=8 * SLOTS)
+        return pack(
+            {name: array[order] for name, array in batch.items()},
+            rows[order],
+            count=ROWS,
+            length=2 * LENGTH,
+            most=8,
+            slots=8 * SLOTS,
+        )
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +49,9 @@ def examples(tmp_path_factory):
     folder = str(tmp_path_factory.mktemp("docstrings"))
     prepare_folder("docstrings", folder, vocab_size=4096, log=lambda line: None)
     tokenizer = WordPieceTokenizer.from_file(f"{folder}/vocab.txt")
-    return PretrainingExamples(folder, tokenizer, length=LENGTH, max_predictions=SLOTS,
-                               short_fraction=0.5)
+    return PretrainingExamples(
+        folder, tokenizer, length=LENGTH, max_predictions=SLOTS, short_fraction=0.5
+    )
 
 
 def _model(vocabulary_size=4096):
@@ -55,8 +62,9 @@ def _model(vocabulary_size=4096):
 
 
 # A peak of 2e-3 learns no more and magnifies float noise a thousandfold.
-RATES = learning_rates((np.arange(STEPS) + 1) / (STEPS + 1), peak=1e-3, warmup_fraction=0.1,
-                       schedule="linear")
+RATES = learning_rates(
+    (np.arange(STEPS) + 1) / (STEPS + 1), peak=1e-3, warmup_fraction=0.1, schedule="linear"
+)
 
 
 def _plain(examples, noise=0.0):
@@ -65,8 +73,10 @@ def _plain(examples, noise=0.0):
     for variable in model.trainable_variables:
         random = np.random.default_rng(1).normal(size=variable.shape)
         variable.assign(variable.numpy() * (1 + noise * random))
-    moments = [(tf.Variable(tf.zeros(v.shape)), tf.Variable(tf.zeros(v.shape)))
-               for v in model.trainable_variables]
+    moments = [
+        (tf.Variable(tf.zeros(v.shape)), tf.Variable(tf.zeros(v.shape)))
+        for v in model.trainable_variables
+    ]
     entropy = tf.nn.sparse_softmax_cross_entropy_with_logits
 
     @tf.function
@@ -91,15 +101,23 @@ def _plain(examples, noise=0.0):
     losses = []
     for number, rate in enumerate(RATES):
         rows = examples.rows(number * ROWS, (number + 1) * ROWS)
-        losses.append(float(step({name: tf.constant(array) for name, array in rows.items()},
-                                 tf.constant(number + 1.0), tf.constant(rate))))
+        losses.append(
+            float(
+                step(
+                    {name: tf.constant(array) for name, array in rows.items()},
+                    tf.constant(number + 1.0),
+                    tf.constant(rate),
+                )
+            )
+        )
     return losses
 
 
 def _fast(source, **options):
     model = _model()
     step = make_engine(strategy="one_device").make_step(
-        model, make_optimizer("adamw", model), **options)
+        model, make_optimizer("adamw", model), **options
+    )
     feed = step.feed(StreamBatches(source, ROWS), 0)
     return [row["loss"] for row in step.run(feed, 0, RATES)]
 

@@ -20,23 +20,41 @@ def machine(root, files):
 
 
 def group(folder, limit, used, cache=0):
-    return {f"{folder}/memory.max": f"{limit}\n", f"{folder}/memory.current": f"{used}\n",
-            f"{folder}/memory.stat": f"anon 5\ninactive_file {cache}\nactive_file 7\n"}
+    return {
+        f"{folder}/memory.max": f"{limit}\n",
+        f"{folder}/memory.current": f"{used}\n",
+        f"{folder}/memory.stat": f"anon 5\ninactive_file {cache}\nactive_file 7\n",
+    }
 
 
-@pytest.mark.parametrize(("files", "expected"), [
-    ({}, 20 * GB),
-    ({"proc/self/cgroup": "0::/\n", **group("sys/fs/cgroup", 8 * GB, 3 * GB, GB)}, 6 * GB),
-    ({"proc/self/cgroup": "0::/\n", **group("sys/fs/cgroup", "max", 3 * GB)}, 20 * GB),
-    ({"proc/self/cgroup": "0::/a/b\n", **group("sys/fs/cgroup/a", 4 * GB, GB),
-      **group("sys/fs/cgroup/a/b", 9 * GB, GB)}, 3 * GB),
-    ({"proc/self/cgroup": "0::/\n", **group("sys/fs/cgroup", GB, 2 * GB)}, 0),
-    ({"proc/self/cgroup": "12:cpu,memory:/docker/x\n0::/\n",
-      "sys/fs/cgroup/memory/memory.limit_in_bytes": f"{5 * GB}",
-      "sys/fs/cgroup/memory/memory.usage_in_bytes": f"{2 * GB}",
-      "sys/fs/cgroup/memory/memory.stat": f"total_inactive_file {GB}\n"}, 4 * GB),
-    ({"proc/meminfo": "MemTotal: 5 kB\n"}, None),
-], ids=["machine", "group", "unlimited", "group above", "exceeded", "version 1", "old kernel"])
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({}, 20 * GB),
+        ({"proc/self/cgroup": "0::/\n", **group("sys/fs/cgroup", 8 * GB, 3 * GB, GB)}, 6 * GB),
+        ({"proc/self/cgroup": "0::/\n", **group("sys/fs/cgroup", "max", 3 * GB)}, 20 * GB),
+        (
+            {
+                "proc/self/cgroup": "0::/a/b\n",
+                **group("sys/fs/cgroup/a", 4 * GB, GB),
+                **group("sys/fs/cgroup/a/b", 9 * GB, GB),
+            },
+            3 * GB,
+        ),
+        ({"proc/self/cgroup": "0::/\n", **group("sys/fs/cgroup", GB, 2 * GB)}, 0),
+        (
+            {
+                "proc/self/cgroup": "12:cpu,memory:/docker/x\n0::/\n",
+                "sys/fs/cgroup/memory/memory.limit_in_bytes": f"{5 * GB}",
+                "sys/fs/cgroup/memory/memory.usage_in_bytes": f"{2 * GB}",
+                "sys/fs/cgroup/memory/memory.stat": f"total_inactive_file {GB}\n",
+            },
+            4 * GB,
+        ),
+        ({"proc/meminfo": "MemTotal: 5 kB\n"}, None),
+    ],
+    ids=["machine", "group", "unlimited", "group above", "exceeded", "version 1", "old kernel"],
+)
 def test_the_least_limit_counts(tmp_path, files, expected):
     assert machine(tmp_path, files) == expected
 

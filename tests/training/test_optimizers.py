@@ -114,8 +114,9 @@ def test_biases_and_norms_of_bert_are_not_decayed_and_the_rest_is(name):
         variable.assign(np.full(variable.shape, 2.0))
     optimizer = make_optimizer(name, model, weight_decay=DECAY)
     optimizer.learning_rate.assign(0.5)
-    optimizer.apply([keras.ops.zeros(v.shape) for v in model.trainable_variables],
-                    model.trainable_variables)
+    optimizer.apply(
+        [keras.ops.zeros(v.shape) for v in model.trainable_variables], model.trainable_variables
+    )
     changed = {v.path for v in model.trainable_variables if not np.all(v.numpy() == 2.0)}
     plain = ("bias", "gamma", "beta", "scale")
     wanted = {v.path for v in model.trainable_variables if not v.path.endswith(plain)}
@@ -126,15 +127,17 @@ def test_biases_and_norms_of_bert_are_not_decayed_and_the_rest_is(name):
 
 @pytest.mark.parametrize("norm_first", [False, True])
 def test_each_layer_has_its_share_of_the_rate(norm_first):
-    backbone = BertEncoder(20, num_layers=3, hidden_dim=8, num_heads=2, max_length=8,
-                           norm_first=norm_first)
+    backbone = BertEncoder(
+        20, num_layers=3, hidden_dim=8, num_heads=2, max_length=8, norm_first=norm_first
+    )
     model = BertClassifier(backbone, 2)
     model.build()
     optimizer = make_optimizer("adamw", model, weight_decay=0.0, layer_decay=0.5)
     optimizer.learning_rate.assign(0.1)
     before = {v.path: v.numpy() for v in model.trainable_variables}
-    optimizer.apply([keras.ops.ones(v.shape) for v in model.trainable_variables],
-                    model.trainable_variables)
+    optimizer.apply(
+        [keras.ops.ones(v.shape) for v in model.trainable_variables], model.trainable_variables
+    )
     for v in model.trainable_variables:
         layer = re.search(r"/layer_(\d)/", v.path)
         embedding = re.search(r"_embedding|bert_encoder/norm/", v.path)

@@ -47,9 +47,11 @@ def test_tensorboard_gets_the_last_record_of_each_call(tmp_path):
     records.write([{"step": 1, "loss": 3.0}, {"step": 2, "loss": 2.0}])
     records.close()
     (events,) = (tmp_path / "events").iterdir()
-    found = [(event.step, value.tag, float(tf.make_ndarray(value.tensor)))
-             for event in tf.compat.v1.train.summary_iterator(str(events))
-             for value in event.summary.value]
+    found = [
+        (event.step, value.tag, float(tf.make_ndarray(value.tensor)))
+        for event in tf.compat.v1.train.summary_iterator(str(events))
+        for value in event.summary.value
+    ]
     assert found == [(2, "loss", 2.0)]
 
 
@@ -62,8 +64,13 @@ def test_a_worker_that_is_not_the_chief_writes_nothing(tmp_path):
     assert not (tmp_path / "run").exists() and stream.getvalue() == ""
 
 
-RECORD = {"step": 1200, "loss": 2.5, "mlm_accuracy": 0.25, "learning_rate": 1e-4,
-          "sequences_per_second": 1234.0}
+RECORD = {
+    "step": 1200,
+    "loss": 2.5,
+    "mlm_accuracy": 0.25,
+    "learning_rate": 1e-4,
+    "sequences_per_second": 1234.0,
+}
 LINE = "step 1,200/5,000 · loss 2.500 · mlm 25.0% · lr 1.0e-04 · 1,234 seq/s · 1m 05s left"
 
 
@@ -96,7 +103,12 @@ def test_a_terminal_keeps_one_line_up_to_date(monkeypatch):
 
 def test_durations_are_short_texts():
     assert [duration(s) for s in (-1, 59.4, 60, 3600, 7384)] == [
-        "0s", "59s", "1m 00s", "1h 00m", "2h 03m"]
+        "0s",
+        "59s",
+        "1m 00s",
+        "1h 00m",
+        "2h 03m",
+    ]
 
 
 def test_bytes_that_are_no_text_and_lines_that_are_no_records_are_left_out(tmp_path):

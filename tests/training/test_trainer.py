@@ -27,8 +27,14 @@ from tests.support.small_shards import make_tokenizer, mixed_shards, prepare
 def test_it_takes_every_step_once_and_saves_and_evaluates_when_due(tmp_path, monkeypatch):
     monkeypatch.setattr(trainer_module, "SECONDS_PER_CALL", 1e9)
     evaluated = []
-    trainer = trainer_of(tmp_path, total_steps=25, checkpoint_every=4, keep=3, evaluate_every=10,
-                       evaluate=lambda stop: evaluated.append(trainer.step) or {"accuracy": 0.5})
+    trainer = trainer_of(
+        tmp_path,
+        total_steps=25,
+        checkpoint_every=4,
+        keep=3,
+        evaluate_every=10,
+        evaluate=lambda stop: evaluated.append(trainer.step) or {"accuracy": 0.5},
+    )
     trainer.run()
     assert evaluated == [10, 20, 25]
     assert checkpoints_of(tmp_path) == [20, 24, 25]
@@ -57,9 +63,7 @@ def test_raised_steps_go_on_and_a_finished_run_only_evaluates_again(tmp_path):
 
 
 @pytest.mark.parametrize(("number", "kind"), [(signal.SIGTERM, "TERM"), (signal.SIGINT, "INT")])
-def test_a_signal_saves_and_the_next_run_goes_on_from_there(
-    tmp_path, monkeypatch, number, kind
-):
+def test_a_signal_saves_and_the_next_run_goes_on_from_there(tmp_path, monkeypatch, number, kind):
     monkeypatch.setattr(trainer_module, "SECONDS_PER_CALL", 0.0)
     handler = signal.getsignal(number)
     step = FakeStep(at_step={3: lambda: signal.raise_signal(number)})
@@ -77,8 +81,13 @@ def test_a_signal_saves_and_the_next_run_goes_on_from_there(
 def test_a_mean_of_checkpoints_is_the_same_after_any_stops(tmp_path, monkeypatch):
     monkeypatch.setattr(trainer_module, "SECONDS_PER_CALL", 0.0)
     evaluated = []
-    options = {"total_steps": 18, "checkpoint_every": 5, "average": 3, "keep": 1,
-               "evaluate": lambda stop: evaluated.append(1) or {"accuracy": 0.5}}
+    options = {
+        "total_steps": 18,
+        "checkpoint_every": 5,
+        "average": 3,
+        "keep": 1,
+        "evaluate": lambda stop: evaluated.append(1) or {"accuracy": 0.5},
+    }
     whole = trainer_of(tmp_path / "whole", **options)
     whole.run()
     # After steps 10, 15 and 18 the weights are the sums of all steps so far.
@@ -142,7 +151,8 @@ class StepWithBatches(FakeStep):
 
     def feed(self, batches, first_step):
         return distributed_batches(
-            batches, tf.distribute.OneDeviceStrategy("/cpu:0"), start=first_step)
+            batches, tf.distribute.OneDeviceStrategy("/cpu:0"), start=first_step
+        )
 
     def run(self, feed, first, rates):
         iterator = feed.iterator
@@ -160,8 +170,9 @@ def test_a_shard_damaged_after_it_was_counted_ends_the_run_with_its_name(tmp_pat
 
     def run(source):
         batches = StreamBatches(source, 4)
-        trainer = Trainer(StepWithBatches(), batches, str(tmp_path), total_steps=1000,
-                          checkpoint_every=1)
+        trainer = Trainer(
+            StepWithBatches(), batches, str(tmp_path), total_steps=1000, checkpoint_every=1
+        )
         trainer.run()
 
     # The second time its pairs need not be counted: nothing looks at it before the run does.

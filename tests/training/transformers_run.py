@@ -25,19 +25,33 @@ def main(folder):
     at = np.arange(1, STEPS + 1) / (STEPS + 1)
     rates = (1e-3 * np.minimum(at / 0.1, (1 - at) / 0.9)).astype(np.float32)
 
-    model = BertForSequenceClassification(BertConfig(
-        vocab_size=WORDS, hidden_size=64, num_hidden_layers=2, num_attention_heads=2,
-        intermediate_size=256, max_position_embeddings=32, hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0, num_labels=2)).train()
+    model = BertForSequenceClassification(
+        BertConfig(
+            vocab_size=WORDS,
+            hidden_size=64,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            intermediate_size=256,
+            max_position_embeddings=32,
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+            num_labels=2,
+        )
+    ).train()
     model.save_pretrained(folder / "start")
     decayed = [p for p in model.parameters() if p.ndim > 1]
     others = [p for p in model.parameters() if p.ndim < 2]
-    optimizer = torch.optim.AdamW([{"params": decayed, "weight_decay": 0.01},
-                                   {"params": others, "weight_decay": 0.0}], eps=1e-6)
+    optimizer = torch.optim.AdamW(
+        [{"params": decayed, "weight_decay": 0.01}, {"params": others, "weight_decay": 0.0}],
+        eps=1e-6,
+    )
     losses = []
     for step in range(STEPS):
-        loss = model(input_ids=torch.tensor(ids[step]), labels=torch.tensor(labels[step]).long(),
-                     attention_mask=torch.tensor(mask[step]).long()).loss
+        loss = model(
+            input_ids=torch.tensor(ids[step]),
+            labels=torch.tensor(labels[step]).long(),
+            attention_mask=torch.tensor(mask[step]).long(),
+        ).loss
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         for group in optimizer.param_groups:

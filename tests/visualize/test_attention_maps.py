@@ -1,4 +1,3 @@
-
 import keras
 import numpy as np
 import pytest
@@ -45,25 +44,30 @@ def test_every_layer_of_bert_gives_its_weights_and_the_outputs_stay_the_same():
 
     maps = attention_maps(Kept(), BATCH)
     assert [name.split("/")[-2:] for name in maps] == [
-        ["layer_0", "attention"], ["layer_1", "attention"]]
+        ["layer_0", "attention"],
+        ["layer_1", "attention"],
+    ]
     for name, output in plain.items():
-        np.testing.assert_array_equal(ops.convert_to_numpy(returned[0][name]),
-                                      ops.convert_to_numpy(output))
+        np.testing.assert_array_equal(
+            ops.convert_to_numpy(returned[0][name]), ops.convert_to_numpy(output)
+        )
     for weights in maps.values():
         assert weights.shape == (2, 4, 7, 7)
         np.testing.assert_allclose(weights[0].sum(-1), 1, atol=1e-5)
         assert not weights[1, ..., 4:].any()
     again = model(BATCH, training=False)["logits"]  # nothing is left behind
-    np.testing.assert_array_equal(ops.convert_to_numpy(again),
-                                  ops.convert_to_numpy(plain["logits"]))
+    np.testing.assert_array_equal(
+        ops.convert_to_numpy(again), ops.convert_to_numpy(plain["logits"])
+    )
 
 
 def test_maps_are_what_the_layer_returns_itself():
     layer = MultiHeadAttention(2, 4, seed=0, name="heads")
     x = RANDOM.normal(size=(2, 5, 8)).astype("float32")
     output, weights = layer(x, x, return_attention_scores=True)
-    np.testing.assert_array_equal(attention_maps(layer, x, x)["heads"],
-                                  ops.convert_to_numpy(weights))
+    np.testing.assert_array_equal(
+        attention_maps(layer, x, x)["heads"], ops.convert_to_numpy(weights)
+    )
 
     found = {}
 
@@ -199,21 +203,31 @@ def test_a_page_is_saved(tmp_path):
     assert (tmp_path / "page.html").read_text("utf-8") == page.html
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    (({}, ["a"]), "the weights of at least one layer"),
-    ((np.zeros((1, 2, 2)), []),
-     "required. Received: 0 query tokens and 0 key tokens for attention"),
-    ((np.zeros((1, 0)), ["a"]), "There are more tokens than weights"),
-    ((np.zeros((1, 2, 2)), ["a"], []), "required. Received: 1 query token and 0 key tokens for a"),
-    (({"m": np.zeros((1, 2, 2))}, {"n": "ab", "o": "ab"}),
-     "every layer of maps. Add 'm'. Received: tokens of 'n', 'o'"),
-    ((np.zeros((2, 3, 3)), ["a"], None, 2), "an index into the batch. Received: row=2, att"),
-    ((np.zeros(()), ["a"]), "row must be an index into the batch"),
-    ((np.zeros((1, 2, 2)), ["a", "b", "c"]), "more tokens than weights"),
-    ((np.zeros((1, 1, 1, 1, 1)), ["a"]), r"must be of shape \(B, H, T, S\)"),
-    ((-np.eye(2)[None], ["a", "b"]), "non-negative. Received: attention, from -1.0"),
-    ((np.full((1, 1, 1), np.nan), ["a"]), "must be finite"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (({}, ["a"]), "the weights of at least one layer"),
+        (
+            (np.zeros((1, 2, 2)), []),
+            "required. Received: 0 query tokens and 0 key tokens for attention",
+        ),
+        ((np.zeros((1, 0)), ["a"]), "There are more tokens than weights"),
+        (
+            (np.zeros((1, 2, 2)), ["a"], []),
+            "required. Received: 1 query token and 0 key tokens for a",
+        ),
+        (
+            ({"m": np.zeros((1, 2, 2))}, {"n": "ab", "o": "ab"}),
+            "every layer of maps. Add 'm'. Received: tokens of 'n', 'o'",
+        ),
+        ((np.zeros((2, 3, 3)), ["a"], None, 2), "an index into the batch. Received: row=2, att"),
+        ((np.zeros(()), ["a"]), "row must be an index into the batch"),
+        ((np.zeros((1, 2, 2)), ["a", "b", "c"]), "more tokens than weights"),
+        ((np.zeros((1, 1, 1, 1, 1)), ["a"]), r"must be of shape \(B, H, T, S\)"),
+        ((-np.eye(2)[None], ["a", "b"]), "non-negative. Received: attention, from -1.0"),
+        ((np.full((1, 1, 1), np.nan), ["a"]), "must be finite"),
+    ],
+)
 def test_what_is_no_attention_is_named(arguments, message):
     with pytest.raises(ValueError, match=message):
         attention_page(*arguments)
@@ -235,14 +249,20 @@ def test_plots_label_rows_and_columns_and_show_every_head():
     assert [label.get_text() for label in shown[0].get_xticklabels()] == ["v", "w"]
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    ((np.ones(3),), "scores must be"),
-    ((np.ones((2, 3)), []), r"query_tokens must have .* Received: 0 tokens, scores.shape=\(2, 3\)"),
-    ((np.ones((2, 3)), ["a"], []), "key_tokens must have at least one token"),
-    ((np.ones((2, 3)), ["a", "b", "c"]), "query_tokens must have .* Received: 3 tokens"),
-    ((np.ones((1, 2, 3)), "ab", "abcd"), "key_tokens must have .* Received: 4 tokens"),
-    ((np.ones((2, 0)),), "key_tokens must have at least one token"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((np.ones(3),), "scores must be"),
+        (
+            (np.ones((2, 3)), []),
+            r"query_tokens must have .* Received: 0 tokens, scores.shape=\(2, 3\)",
+        ),
+        ((np.ones((2, 3)), ["a"], []), "key_tokens must have at least one token"),
+        ((np.ones((2, 3)), ["a", "b", "c"]), "query_tokens must have .* Received: 3 tokens"),
+        ((np.ones((1, 2, 3)), "ab", "abcd"), "key_tokens must have .* Received: 4 tokens"),
+        ((np.ones((2, 0)),), "key_tokens must have at least one token"),
+    ],
+)
 def test_what_cannot_be_drawn_is_named(arguments, message):
     with pytest.raises(ValueError, match=message):
         plot_attention(*arguments)

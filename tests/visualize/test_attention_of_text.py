@@ -28,7 +28,7 @@ def test_a_page_of_a_text_has_its_tokens_and_every_layer(run):
         assert queries == keys
         assert queries[0] == "[CLS]" and queries[-1] == "[SEP]"
         assert "".join(queries[1:-1]).replace("##", "") == "alovelyfilm"
-        np.testing.assert_allclose(weights, maps[name][0, :, :len(keys), :len(keys)], atol=0.005)
+        np.testing.assert_allclose(weights, maps[name][0, :, : len(keys), : len(keys)], atol=0.005)
 
 
 def test_a_pair_is_one_row_and_what_is_too_long_is_cut(run):
@@ -43,19 +43,32 @@ def test_a_pair_is_one_row_and_what_is_too_long_is_cut(run):
 def test_the_command_writes_a_page(run, tmp_path):
     page = tmp_path / "page.html"
     done = subprocess.run(
-        [sys.executable, "-m", "finetune.predict", f"--workdir={run}", "--text=a lovely film",
-         f"--attention={page}"], capture_output=True, text=True)
+        [
+            sys.executable,
+            "-m",
+            "finetune.predict",
+            f"--workdir={run}",
+            "--text=a lovely film",
+            f"--attention={page}",
+        ],
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0 and not done.stdout, done.stderr
     assert page.read_text("utf-8").startswith("<!doctype html>")
 
 
-@pytest.mark.parametrize(("texts", "name", "message"), [
-    (["a", "b"], "page.html", "--attention requires exactly one --text"),
-    (["a"], "page.txt", "--attention must be a file that ends in .html"),
-])
+@pytest.mark.parametrize(
+    ("texts", "name", "message"),
+    [
+        (["a", "b"], "page.html", "--attention requires exactly one --text"),
+        (["a"], "page.txt", "--attention must be a file that ends in .html"),
+    ],
+)
 def test_the_command_shows_one_text_as_html(run, tmp_path, texts, name, message):
     values = types.SimpleNamespace(
-        workdir=str(run), text=texts, text_pair=None, attention=str(tmp_path / name))
+        workdir=str(run), text=texts, text_pair=None, attention=str(tmp_path / name)
+    )
     with pytest.raises(UserError, match=message):
         show_attention(values)
     assert not list(tmp_path.iterdir())

@@ -16,8 +16,10 @@ def prepare(options):
         def attend(x):
             return layer(x, x, x, need_weights=False)[0]
     else:
-        inputs = [torch.randn(options["rows"], heads, length, head_dim, requires_grad=True)
-                  for _ in range(3)]
+        inputs = [
+            torch.randn(options["rows"], heads, length, head_dim, requires_grad=True)
+            for _ in range(3)
+        ]
         attend = functional.scaled_dot_product_attention
     before = reset_peak()
 

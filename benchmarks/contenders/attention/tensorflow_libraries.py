@@ -15,7 +15,8 @@ def layer_of(options):
     if options["what"] == "expanded":
         reach = options["window"] // 2  # with dilation 2
         return keras_attn.layers.ExpandedWindowAttention(
-            *sizes, 1, reach, dilation=2, global_tokens=16)
+            *sizes, 1, reach, dilation=2, global_tokens=16
+        )
     library = keras_attn.layers if options["ours"] else keras.layers
     return library.MultiHeadAttention(*sizes)
 

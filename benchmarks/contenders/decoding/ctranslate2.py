@@ -1,5 +1,4 @@
-"""CTranslate2, with random weights of transformers' Marian; skipped if it is not installed.
-"""
+"""CTranslate2, with random weights of transformers' Marian; skipped if it is not installed."""
 
 import os
 import tempfile
@@ -20,16 +19,21 @@ def prepare(options):
     tokens[1:4], tokens[-1] = ("<s>", "</s>", "<unk>"), "<pad>"
     _Converter(f"{folder}/marian", tokens).convert(f"{folder}/ct2")
     translator = ctranslate2.Translator(
-        f"{folder}/ct2", inter_threads=1, intra_threads=os.cpu_count(), compute_type="float32")
-    ids = np.random.default_rng(0).integers(4, options["vocabulary"] - 1,
-                                            (options["rows"], options["source"]))
+        f"{folder}/ct2", inter_threads=1, intra_threads=os.cpu_count(), compute_type="float32"
+    )
+    ids = np.random.default_rng(0).integers(
+        4, options["vocabulary"] - 1, (options["rows"], options["source"])
+    )
     texts = [[tokens[i] for i in row] for row in ids]
 
     def work(count):
         for _ in range(count):
             found = translator.translate_batch(
-                texts, beam_size=options["beams"], min_decoding_length=options["length"],
-                max_decoding_length=options["length"])
+                texts,
+                beam_size=options["beams"],
+                min_decoding_length=options["length"],
+                max_decoding_length=options["length"],
+            )
             check_length(len(found[0].hypotheses[0]), options["length"])
         return {}
 

@@ -14,18 +14,27 @@ def prepare(options):
     if options["bf16"]:
         keras.config.set_dtype_policy("bfloat16")
     backbone = keras_hub.models.BartBackbone(
-        vocabulary_size=options["vocabulary"], num_layers=options["layers"],
-        num_heads=options["heads"], hidden_dim=hidden_dim, intermediate_dim=4 * hidden_dim,
-        dropout=0.0, max_sequence_length=1024)
+        vocabulary_size=options["vocabulary"],
+        num_layers=options["layers"],
+        num_heads=options["heads"],
+        hidden_dim=hidden_dim,
+        intermediate_dim=4 * hidden_dim,
+        dropout=0.0,
+        max_sequence_length=1024,
+    )
     model = keras_hub.models.BartSeq2SeqLM(backbone=backbone, preprocessor=None)
-    sampler = "greedy" if options["beams"] == 1 else keras_hub.samplers.BeamSampler(
-        num_beams=options["beams"])
+    sampler = (
+        "greedy"
+        if options["beams"] == 1
+        else keras_hub.samplers.BeamSampler(num_beams=options["beams"])
+    )
     model.compile(sampler=sampler, jit_compile=options["xla"])
     target = np.zeros((rows, length + 1), "int32")
     target[:, 0] = BEGIN
     inputs = {
-        "encoder_token_ids": np.random.default_rng(0).integers(
-            4, options["vocabulary"], (rows, options["source"])).astype("int32"),
+        "encoder_token_ids": np.random.default_rng(0)
+        .integers(4, options["vocabulary"], (rows, options["source"]))
+        .astype("int32"),
         "encoder_padding_mask": np.ones((rows, options["source"]), "bool"),
         "decoder_token_ids": target,
         "decoder_padding_mask": np.arange(length + 1)[None].repeat(rows, 0) < 1,

@@ -12,8 +12,10 @@ DECAY, EPSILON, CLIP = 0.01, 1e-6, 1.0
 def read_rows(options):
     """Returns `{split: (texts, labels)}` of "train" and "validation"; labels are int32 `(N,)`."""
     with open(options["data"]) as file:
-        return {split: (texts, np.array(labels, np.int32))
-                for split, (texts, labels) in json.load(file).items()}
+        return {
+            split: (texts, np.array(labels, np.int32))
+            for split, (texts, labels) in json.load(file).items()
+        }
 
 
 def learning_rates(rows, peak=1e-4):
@@ -45,7 +47,11 @@ def work_of(labels, steps, train, validate, seconds):
             done += count
             return {"done": done}
         logits, tokens = validate()
-        return {"accuracy": float(np.mean(np.argmax(logits, -1) == labels)), "tokens": tokens,
-                "tokenizing": seconds, "done": done}
+        return {
+            "accuracy": float(np.mean(np.argmax(logits, -1) == labels)),
+            "tokens": tokens,
+            "tokenizing": seconds,
+            "done": done,
+        }
 
     return work

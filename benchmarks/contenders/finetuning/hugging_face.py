@@ -25,8 +25,10 @@ def prepare(options):
     def tokenize(split):
         texts, labels = data[split]
         found = tokenizer(texts, truncation=True, max_length=epoch.LENGTH)
-        return [{"labels": int(label), **{name: found[name][row] for name in found}}
-                for row, label in enumerate(labels)]
+        return [
+            {"labels": int(label), **{name: found[name][row] for name in found}}
+            for row, label in enumerate(labels)
+        ]
 
     def load(rows, size, order):
         return DataLoader(rows, size, sampler=order, collate_fn=DataCollatorWithPadding(tokenizer))
@@ -34,15 +36,24 @@ def prepare(options):
     begin = time.perf_counter()
     rows = tokenize("train")
     seconds = time.perf_counter() - begin
-    model = BertForSequenceClassification(BertConfig(
-        vocab_size=len(tokenizer), num_hidden_layers=epoch.LAYERS, hidden_size=epoch.HIDDEN_DIM,
-        num_attention_heads=epoch.HEADS, intermediate_size=4 * epoch.HIDDEN_DIM,
-        hidden_act="gelu_pytorch_tanh", num_labels=2)).train()
+    model = BertForSequenceClassification(
+        BertConfig(
+            vocab_size=len(tokenizer),
+            num_hidden_layers=epoch.LAYERS,
+            hidden_size=epoch.HIDDEN_DIM,
+            num_attention_heads=epoch.HEADS,
+            intermediate_size=4 * epoch.HIDDEN_DIM,
+            hidden_act="gelu_pytorch_tanh",
+            num_labels=2,
+        )
+    ).train()
     kernels = [p for p in model.parameters() if p.ndim > 1]
     others = [p for p in model.parameters() if p.ndim <= 1]
     optimizer = torch.optim.AdamW(
         [{"params": kernels, "weight_decay": epoch.DECAY}, {"params": others, "weight_decay": 0.0}],
-        eps=epoch.EPSILON, fused=True)
+        eps=epoch.EPSILON,
+        fused=True,
+    )
     rates, widths = epoch.learning_rates(len(rows)), []
     order = torch.randperm(len(rows)).tolist()
     if options["grouped"]:

@@ -25,21 +25,32 @@ def prepare(options):
     keras.utils.set_random_seed(0)
     tokenizer = keras_hub.models.BertTokenizer(vocabulary=options["vocabulary"], lowercase=True)
     preprocessor = keras_hub.models.BertTextClassifierPreprocessor(
-        tokenizer, sequence_length=epoch.LENGTH)
+        tokenizer, sequence_length=epoch.LENGTH
+    )
     backbone = keras_hub.models.BertBackbone(
-        vocabulary_size=tokenizer.vocabulary_size(), num_layers=epoch.LAYERS,
-        num_heads=epoch.HEADS, hidden_dim=epoch.HIDDEN_DIM, intermediate_dim=4 * epoch.HIDDEN_DIM)
+        vocabulary_size=tokenizer.vocabulary_size(),
+        num_layers=epoch.LAYERS,
+        num_heads=epoch.HEADS,
+        hidden_dim=epoch.HIDDEN_DIM,
+        intermediate_dim=4 * epoch.HIDDEN_DIM,
+    )
     model = keras_hub.models.BertTextClassifier(
-        backbone, num_classes=2, preprocessor=None if options["ahead"] else preprocessor)
+        backbone, num_classes=2, preprocessor=None if options["ahead"] else preprocessor
+    )
     data = epoch.read_rows(options)
     texts, labels = data["train"]
     rates = epoch.learning_rates(len(texts))
-    optimizer = keras.optimizers.AdamW(Rates(rates), weight_decay=epoch.DECAY,
-                                       epsilon=epoch.EPSILON, global_clipnorm=epoch.CLIP)
+    optimizer = keras.optimizers.AdamW(
+        Rates(rates), weight_decay=epoch.DECAY, epsilon=epoch.EPSILON, global_clipnorm=epoch.CLIP
+    )
     optimizer.exclude_from_weight_decay(
-        var_list=[v for v in model.trainable_variables if len(v.shape) < 2])
-    model.compile(optimizer, keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-                  jit_compile=options["xla"])
+        var_list=[v for v in model.trainable_variables if len(v.shape) < 2]
+    )
+    model.compile(
+        optimizer,
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        jit_compile=options["xla"],
+    )
 
     def inputs_of(texts):
         texts = np.array(texts, dtype=object)
@@ -57,9 +68,14 @@ def prepare(options):
         return inputs if options["ahead"] else inputs[""]
 
     def train(first, stop):
-        rows = order[first * epoch.BATCH:stop * epoch.BATCH]
-        model.fit(model_inputs(inputs, rows), labels[rows], batch_size=epoch.BATCH, shuffle=False,
-                  verbose=0)
+        rows = order[first * epoch.BATCH : stop * epoch.BATCH]
+        model.fit(
+            model_inputs(inputs, rows),
+            labels[rows],
+            batch_size=epoch.BATCH,
+            shuffle=False,
+            verbose=0,
+        )
 
     def validate():
         found = model_inputs(inputs_of(data["validation"][0]))

@@ -9,10 +9,21 @@ from benchmarks.turns import check_length, serve
 
 def prepare(options):
     torch.manual_seed(0)
-    model = GPT2LMHeadModel(GPT2Config(
-        vocab_size=VOCABULARY, n_positions=POSITIONS, n_layer=options["layers"],
-        n_embd=options["hidden_dim"], n_head=options["heads"], resid_pdrop=0.0, embd_pdrop=0.0,
-        attn_pdrop=0.0, bos_token_id=END, eos_token_id=END, pad_token_id=END))
+    model = GPT2LMHeadModel(
+        GPT2Config(
+            vocab_size=VOCABULARY,
+            n_positions=POSITIONS,
+            n_layer=options["layers"],
+            n_embd=options["hidden_dim"],
+            n_head=options["heads"],
+            resid_pdrop=0.0,
+            embd_pdrop=0.0,
+            attn_pdrop=0.0,
+            bos_token_id=END,
+            eos_token_id=END,
+            pad_token_id=END,
+        )
+    )
     ids = torch.as_tensor(random_ids(options["rows"], options["length"])).long()
     return (_texts if options["tokens"] else _steps)(model, ids, options)
 
@@ -21,8 +32,11 @@ def _steps(model, ids, options):
     model.train()
     kernels = [p for p in model.parameters() if p.ndim > 1]
     others = [p for p in model.parameters() if p.ndim <= 1]
-    optimizer = torch.optim.AdamW([{"params": kernels, "weight_decay": 0.01},
-                                   {"params": others, "weight_decay": 0.0}], lr=1e-4, fused=True)
+    optimizer = torch.optim.AdamW(
+        [{"params": kernels, "weight_decay": 0.01}, {"params": others, "weight_decay": 0.0}],
+        lr=1e-4,
+        fused=True,
+    )
 
     def loss_of():
         return model(ids, labels=ids, use_cache=False).loss
@@ -44,9 +58,12 @@ def _steps(model, ids, options):
 
 def _texts(model, ids, options):
     model = (model.bfloat16() if options["bf16"] else model).eval()
-    how = {"num_beams": options["beams"], "do_sample": bool(options["top_k"]),
-           **({"top_k": options["top_k"]} if options["top_k"] else {}),
-           **({"cache_implementation": "static"} if options["static"] else {})}
+    how = {
+        "num_beams": options["beams"],
+        "do_sample": bool(options["top_k"]),
+        **({"top_k": options["top_k"]} if options["top_k"] else {}),
+        **({"cache_implementation": "static"} if options["static"] else {}),
+    }
     if options["compile"]:
         model.forward = torch.compile(model.forward)
 
@@ -54,8 +71,12 @@ def _texts(model, ids, options):
         with torch.inference_mode():
             for _ in range(count):
                 found = model.generate(
-                    ids, attention_mask=torch.ones_like(ids), min_new_tokens=options["tokens"],
-                    max_new_tokens=options["tokens"], **how)
+                    ids,
+                    attention_mask=torch.ones_like(ids),
+                    min_new_tokens=options["tokens"],
+                    max_new_tokens=options["tokens"],
+                    **how,
+                )
                 check_length(found.shape[1] - ids.shape[1], options["tokens"])
         return {}
 

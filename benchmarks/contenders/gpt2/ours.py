@@ -19,8 +19,17 @@ def prepare(options):
     half = "bfloat16" if options["tokens"] else "mixed_bfloat16"  # generation: --precision=bfloat16
     policy = half if options["bf16"] else "float32"
     model = GPT2LanguageModel(
-        GPT2(VOCABULARY, options["layers"], options["hidden_dim"], options["heads"], dropout=0.0,
-             max_length=POSITIONS, dtype=policy), dtype=policy)
+        GPT2(
+            VOCABULARY,
+            options["layers"],
+            options["hidden_dim"],
+            options["heads"],
+            dropout=0.0,
+            max_length=POSITIONS,
+            dtype=policy,
+        ),
+        dtype=policy,
+    )
     model.build()
     ids = random_ids(options["rows"], options["length"])
     return (_texts if options["tokens"] else _steps)(model, ids, options)
@@ -28,7 +37,8 @@ def prepare(options):
 
 def _steps(model, ids, options):
     step = make_engine(strategy="one_device").make_step(
-        model, make_optimizer("adamw", model), jit=options["xla"])
+        model, make_optimizer("adamw", model), jit=options["xla"]
+    )
     batch = {"token_ids": ids[None], "padding_mask": np.ones_like(ids)[None]}
     feed = Feed(tf.data.Dataset.from_tensors(batch).repeat().prefetch(2))
 
@@ -41,11 +51,16 @@ def _steps(model, ids, options):
 
 def _texts(model, ids, options):
     rows, tokens = len(ids), options["tokens"]
-    search = Generator(model, SimpleNamespace(
-        end_id=END, vocabulary_size=VOCABULARY, unnamed=0)).found
-    how = ({"beams": options["beams"]} if options["beams"] > 1 else
-           {"temperature": 1.0, "top_k": options["top_k"]} if options["top_k"] else
-           {"temperature": 0})
+    search = Generator(
+        model, SimpleNamespace(end_id=END, vocabulary_size=VOCABULARY, unnamed=0)
+    ).found
+    how = (
+        {"beams": options["beams"]}
+        if options["beams"] > 1
+        else {"temperature": 1.0, "top_k": options["top_k"]}
+        if options["top_k"]
+        else {"temperature": 0}
+    )
     ids, numbers = tf.constant(ids), tf.range(rows)
     real = tf.ones_like(ids)
 

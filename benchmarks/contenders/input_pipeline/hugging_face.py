@@ -22,33 +22,49 @@ def prepare(options):
     tokenizer = BertTokenizerFast(vocab=options["vocabulary"])
     collator = DataCollatorForLanguageModeling(tokenizer)
     length, rows = options["length"], options["rows"]
-    columns = datasets.Features({
-        name: datasets.List(datasets.Value(dtype), length=length)
-        for name, dtype in (("input_ids", "int32"), ("special_tokens_mask", "int8"))})
+    columns = datasets.Features(
+        {
+            name: datasets.List(datasets.Value(dtype), length=length)
+            for name, dtype in (("input_ids", "int32"), ("special_tokens_mask", "int8"))
+        }
+    )
 
     def split(batch):
-        found = tokenizer([line for line in batch["text"] if line], return_token_type_ids=False,
-                          return_attention_mask=False, return_special_tokens_mask=True)
+        found = tokenizer(
+            [line for line in batch["text"] if line],
+            return_token_type_ids=False,
+            return_attention_mask=False,
+            return_special_tokens_mask=True,
+        )
         flat = {name: np.fromiter(chain.from_iterable(found[name]), np.int32) for name in columns}
         whole = len(flat["input_ids"]) // length * length
         return {name: list(ids[:whole].reshape(-1, length)) for name, ids in flat.items()}
 
     def tokenize(cache):
         lines = datasets.load_dataset(
-            "text", data_files=options["text"], split="train", cache_dir=cache)
-        return lines.map(split, batched=True, num_proc=options["processes"],
-                         remove_columns=lines.column_names, features=columns)
+            "text", data_files=options["text"], split="train", cache_dir=cache
+        )
+        return lines.map(
+            split,
+            batched=True,
+            num_proc=options["processes"],
+            remove_columns=lines.column_names,
+            features=columns,
+        )
 
     def mask(batch):
         """Applies the collator's masking to a batch that is one tensor already."""
         ids, labels = collator.torch_mask_tokens(
-            batch["input_ids"].long(), special_tokens_mask=batch["special_tokens_mask"].bool())
+            batch["input_ids"].long(), special_tokens_mask=batch["special_tokens_mask"].bool()
+        )
         return {"input_ids": ids, "labels": labels, "attention_mask": torch.ones_like(ids)}
 
     def load(data):
         data = data.with_format("torch")
-        workers = {"num_workers": options["processes"] if options["workers"] else 0,
-                   "persistent_workers": options["workers"]}
+        workers = {
+            "num_workers": options["processes"] if options["workers"] else 0,
+            "persistent_workers": options["workers"],
+        }
         if not options["whole"]:
             return DataLoader(data, rows, shuffle=True, collate_fn=collator, **workers)
         sampler = BatchSampler(RandomSampler(data), rows, drop_last=False)

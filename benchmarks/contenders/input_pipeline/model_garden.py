@@ -20,12 +20,25 @@ def prepare(options):
 
     def create():
         instances = creation.create_training_instances(
-            [options["text"]], tokenizer, creation.get_processor_text_fn(False, True), length,
-            dupe_factor=1, short_seq_prob=0.1, masked_lm_prob=0.15,
-            max_predictions_per_seq=predictions, rng=random.Random(0))
+            [options["text"]],
+            tokenizer,
+            creation.get_processor_text_fn(False, True),
+            length,
+            dupe_factor=1,
+            short_seq_prob=0.1,
+            masked_lm_prob=0.15,
+            max_predictions_per_seq=predictions,
+            rng=random.Random(0),
+        )
         creation.write_instance_to_example_files(
-            instances, tokenizer, length, predictions, [target], gzip_compress=False,
-            use_v2_feature_names=False)
+            instances,
+            tokenizer,
+            length,
+            predictions,
+            [target],
+            gzip_compress=False,
+            use_v2_feature_names=False,
+        )
         return len(instances)
 
     def text_to_records(count):
@@ -34,9 +47,16 @@ def prepare(options):
     if options["what"] == "text":
         return text_to_records
     create()
-    batches = iter(loading.BertPretrainDataLoader(loading.BertPretrainDataConfig(
-        input_path=target, global_batch_size=options["rows"], seq_length=length,
-        max_predictions_per_seq=predictions)).load())
+    batches = iter(
+        loading.BertPretrainDataLoader(
+            loading.BertPretrainDataConfig(
+                input_path=target,
+                global_batch_size=options["rows"],
+                seq_length=length,
+                max_predictions_per_seq=predictions,
+            )
+        ).load()
+    )
 
     def records_to_batches(count):
         for _ in range(count):

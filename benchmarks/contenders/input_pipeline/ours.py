@@ -20,9 +20,12 @@ def prepare(options):
 
     def open_folder(folder):
         prepare_text(options["text"], tokenizer, folder, format="lines")
-        return StreamBatches(PretrainingExamples(
-            folder, tokenizer, length=options["length"],
-            max_predictions=options["predictions"]), rows)
+        return StreamBatches(
+            PretrainingExamples(
+                folder, tokenizer, length=options["length"], max_predictions=options["predictions"]
+            ),
+            rows,
+        )
 
     def text_to_batches(count):
         made = 0

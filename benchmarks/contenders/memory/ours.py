@@ -20,8 +20,12 @@ from keras_attn.training.engines import make_engine
 from keras_attn.training.engines.tensorflow.feed import Feed
 from keras_attn.training.optimizers import make_optimizer
 
-TASKS = {"bert": (BertEncoder, BertPretrainer), "gpt2": (GPT2, GPT2LanguageModel),
-         "xlnet": (XLNet, XLNetPretrainer), "transformer": (Transformer, None)}
+TASKS = {
+    "bert": (BertEncoder, BertPretrainer),
+    "gpt2": (GPT2, GPT2LanguageModel),
+    "xlnet": (XLNet, XLNetPretrainer),
+    "transformer": (Transformer, None),
+}
 
 
 def prepare(options):
@@ -30,10 +34,15 @@ def prepare(options):
         cross_entropy.BLOCK_LOGITS = 1 << 62
     model = make_model(options)
     step = make_engine(strategy="one_device").make_step(
-        model, make_optimizer("adamw", model), jit=options["xla"],
-        accumulate=options.get("accumulate", 1))
-    batch = {name: x.reshape(step.accumulate, -1, *x.shape[1:])
-             for name, x in make_batch(options).items()}
+        model,
+        make_optimizer("adamw", model),
+        jit=options["xla"],
+        accumulate=options.get("accumulate", 1),
+    )
+    batch = {
+        name: x.reshape(step.accumulate, -1, *x.shape[1:])
+        for name, x in make_batch(options).items()
+    }
     feed = Feed(tf.data.Dataset.from_tensors(batch).repeat().prefetch(2))
 
     def work(count):
@@ -48,8 +57,15 @@ def make_model(options):
     kind, task = TASKS[options["family"]]
     dtype = "mixed_bfloat16" if options["bf16"] else "float32"
     longest = {"max_length": options["length"]} if options["family"] != "xlnet" else {}
-    backbone = kind(options["vocabulary"], options["layers"], options["hidden_dim"],
-                    options["heads"], dropout=options["dropout"], dtype=dtype, **longest)
+    backbone = kind(
+        options["vocabulary"],
+        options["layers"],
+        options["hidden_dim"],
+        options["heads"],
+        dropout=options["dropout"],
+        dtype=dtype,
+        **longest,
+    )
     backbone.remat = options["remat"]
     model = task(backbone, dtype=dtype) if task else backbone
     model.build()
@@ -67,12 +83,17 @@ def make_batch(options):
     if options["family"] == "gpt2":
         return batch
     positions = np.stack([np.sort(random.permutation(length)[:masked]) for _ in range(rows)])
-    batch.update(mask_positions=positions.astype(np.int32),
-                 mask_ids=np.take_along_axis(ids, positions, 1),
-                 mask_weights=np.ones(positions.shape, np.float32))
+    batch.update(
+        mask_positions=positions.astype(np.int32),
+        mask_ids=np.take_along_axis(ids, positions, 1),
+        mask_weights=np.ones(positions.shape, np.float32),
+    )
     if options["family"] == "bert":
-        return {**batch, "segment_ids": np.zeros_like(ids),
-                "next_sentence_label": np.zeros(rows, np.int32)}
+        return {
+            **batch,
+            "segment_ids": np.zeros_like(ids),
+            "next_sentence_label": np.zeros(rows, np.int32),
+        }
     ranks = np.full((rows, length), -1, np.int32)
     np.put_along_axis(ranks, positions, np.arange(masked, dtype=np.int32)[None], 1)
     return {**batch, "permutation_ranks": ranks}

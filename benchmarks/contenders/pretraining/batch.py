@@ -17,8 +17,11 @@ def synthetic_batch(rows, length, masked, seed=0):
     np.put_along_axis(ids, positions, 103, 1)
     segments = np.repeat((np.arange(length) >= length // 2).astype(np.int32)[None], rows, 0)
     return {
-        "token_ids": ids, "segment_ids": segments, "padding_mask": np.ones_like(ids),
-        "mask_positions": positions, "mask_ids": labels,
+        "token_ids": ids,
+        "segment_ids": segments,
+        "padding_mask": np.ones_like(ids),
+        "mask_positions": positions,
+        "mask_ids": labels,
         "mask_weights": np.ones(labels.shape, np.float32),
         "next_sentence_label": random.integers(0, 2, (rows,), dtype=np.int32),
     }

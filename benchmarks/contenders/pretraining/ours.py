@@ -15,10 +15,14 @@ from keras_attn.training.optimizers import make_optimizer
 def prepare(options):
     model = make_model(options)
     step = make_engine(strategy="one_device").make_step(
-        model, make_optimizer("adamw", model), jit=options["xla"])
+        model, make_optimizer("adamw", model), jit=options["xla"]
+    )
     batch = synthetic_batch(options["rows"], options["length"], options["masked"])
-    feed = Feed(tf.data.Dataset.from_tensors(
-        {name: value[None] for name, value in batch.items()}).repeat().prefetch(2))
+    feed = Feed(
+        tf.data.Dataset.from_tensors({name: value[None] for name, value in batch.items()})
+        .repeat()
+        .prefetch(2)
+    )
 
     def work(count):
         records = step.run(feed, 0, np.full(count, 1e-4))

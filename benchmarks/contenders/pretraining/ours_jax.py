@@ -15,8 +15,12 @@ def prepare(options):
     optimizer = keras.optimizers.AdamW(1e-4, weight_decay=0.01, epsilon=1e-6, global_clipnorm=1.0)
     optimizer.exclude_from_weight_decay([v for v in model.trainable_variables if len(v.shape) < 2])
     optimizer.build(model.trainable_variables)
-    batch = {name: jax.numpy.asarray(value) for name, value in synthetic_batch(
-        options["rows"], options["length"], options["masked"]).items()}
+    batch = {
+        name: jax.numpy.asarray(value)
+        for name, value in synthetic_batch(
+            options["rows"], options["length"], options["masked"]
+        ).items()
+    }
 
     @functools.partial(jax.jit, donate_argnums=0)
     def step(state):
@@ -30,8 +34,14 @@ def prepare(options):
         trainable, slots = optimizer.stateless_apply(slots, gradients, trainable)
         return (trainable, others, slots), loss
 
-    state = tuple([v.value for v in variables] for variables in (
-        model.trainable_variables, model.non_trainable_variables, optimizer.variables))
+    state = tuple(
+        [v.value for v in variables]
+        for variables in (
+            model.trainable_variables,
+            model.non_trainable_variables,
+            optimizer.variables,
+        )
+    )
 
     def work(count):
         nonlocal state

@@ -54,8 +54,10 @@ def make_pipeline(runner, options=""):
         with contextlib.redirect_stderr(printed):
             parsed = PipelineOptions(arguments)
             if parsed.view_as(StandardOptions).runner:
-                raise UserError("Set the runner with --runner, not in --beam_options. "
-                                f"Received: beam_options={options}")
+                raise UserError(
+                    "Set the runner with --runner, not in --beam_options. "
+                    f"Received: beam_options={options}"
+                )
             parsed.get_all_options()
     except SystemExit as error:
         reason = printed.getvalue().strip().rpartition("error: ")[2]
@@ -106,8 +108,10 @@ def write_tasks(plan, numbers, tokenizer, folder, pipeline):
     if None in tasks:
         if state != PipelineState.DONE:
             raise RuntimeError(f"The pipeline ended with state {state}.")
-        raise UserError("All workers of the runner must have access to the output folder. "
-                        f"Received: {folder}, where nothing was written")
+        raise UserError(
+            "All workers of the runner must have access to the output folder. "
+            f"Received: {folder}, where nothing was written"
+        )
     return zip(numbers, tasks, strict=True)
 
 
@@ -142,14 +146,17 @@ def _split(options):
     try:
         return shlex.split(options)
     except ValueError as error:
-        raise UserError("--beam_options must be options as on a command line. "
-                        f"Received: {options} ({error})") from error
+        raise UserError(
+            f"--beam_options must be options as on a command line. Received: {options} ({error})"
+        ) from error
 
 
 def _runner_error(runner, error, hint=""):
     reason = " ".join(str(error).split())[:500] or type(error).__name__
-    return UserError("--runner must be a Beam runner, with its required --beam_options. "
-                     f"Received: runner={runner} ({reason}){hint}")
+    return UserError(
+        "--runner must be a Beam runner, with its required --beam_options. "
+        f"Received: runner={runner} ({reason}){hint}"
+    )
 
 
 def _run(pipeline):

@@ -101,8 +101,14 @@ def prepare(
         index = _finish(folder, plan, tasks, started)
     log(report_line(index["report"]))
     if warning := unknown_warning(index["report"]["unknown_share"]):
-        log(warning + ("" if plan.get("format") not in ("lines", "paragraphs") else
-                       "; to read records, set data.format=jsonl, csv, tsv or parquet (--format)"))
+        log(
+            warning
+            + (
+                ""
+                if plan.get("format") not in ("lines", "paragraphs")
+                else "; to read records, set data.format=jsonl, csv, tsv or parquet (--format)"
+            )
+        )
     return index
 
 
@@ -156,9 +162,11 @@ def unknown_warning(fraction):
     """
     if fraction < _MAX_UNKNOWN_FRACTION:
         return None
-    return (f"warning: {fraction:.0%} of the tokens are unknown ([UNK]): check that the text is in "
-            "a language of the vocabulary and in data.encoding (--encoding), or train a larger "
-            "vocabulary")
+    return (
+        f"warning: {fraction:.0%} of the tokens are unknown ([UNK]): check that the text is in "
+        "a language of the vocabulary and in data.encoding (--encoding), or train a larger "
+        "vocabulary"
+    )
 
 
 def _check_vocabulary(folder, tokenizer):
@@ -182,8 +190,9 @@ def _exclusive(folder):
     path = tf.io.gfile.join(folder, LOCK)
     try:
         tf.io.gfile.makedirs(folder)
-        lock = lock_file(path, "Only one process at a time may prepare text in a folder. "
-                               f"Received: {folder}")
+        lock = lock_file(
+            path, f"Only one process at a time may prepare text in a folder. Received: {folder}"
+        )
     except (OSError, tf.errors.OpError) as error:
         raise _not_writable(folder, error) from error
     try:
@@ -197,9 +206,7 @@ def _exclusive(folder):
 
 def _not_writable(folder, error):
     reason = getattr(error, "message", None) or error
-    return UserError(
-        f"The output folder must be writable. Received: {folder} ({reason})"
-    )
+    return UserError(f"The output folder must be writable. Received: {folder} ({reason})")
 
 
 def _reset_folder(folder, plan):
@@ -221,15 +228,20 @@ def _reset_folder(folder, plan):
 
 def _check_foreign_files(folder, names):
     """Raises UserError if the folder contains foreign files with the names of prepared ones."""
-    contents = {name: read_if_complete(tf.io.gfile.join(folder, name))
-                for name in (INDEX, PLAN) if name in names}
+    contents = {
+        name: read_if_complete(tf.io.gfile.join(folder, name))
+        for name in (INDEX, PLAN)
+        if name in names
+    }
     foreign = [n for n, content in contents.items()
                if not isinstance(content, dict) or not content.keys() >= _PLAN_KEYS]  # fmt: skip
     if not contents:
         foreign = [name for pattern in _OUTPUTS for name in fnmatch.filter(names, pattern)]
     if foreign:
-        raise UserError("The output folder must be empty or a prepared one. "
-                        f"Received: {folder}, where {foreign[0]} is not from pretrain.prepare")
+        raise UserError(
+            "The output folder must be empty or a prepared one. "
+            f"Received: {folder}, where {foreign[0]} is not from pretrain.prepare"
+        )
 
 
 def _remove(folder, names):
@@ -271,8 +283,12 @@ def _run_tasks(plan, tokenizer, folder, processes, run_tasks, log):
 def _read_task(path):
     """Reads the result of a task; None if it is not finished, or its file is damaged."""
     task = read_if_complete(path)
-    valid = isinstance(task, dict) and are_entries(task.get("shards")) and isinstance(
-        task.get("counts"), dict) and all(type(n) is int for n in task["counts"].values())
+    valid = (
+        isinstance(task, dict)
+        and are_entries(task.get("shards"))
+        and isinstance(task.get("counts"), dict)
+        and all(type(n) is int for n in task["counts"].values())
+    )
     return task if valid else None
 
 
@@ -284,8 +300,9 @@ def _finish(folder, plan, tasks, started):
     for file, found in zip(files, hashes, strict=True):
         stat = tf.io.gfile.stat(file["file"])
         if (stat.length, stat.mtime_nsec) != (file["bytes"], file["modified_ns"]):
-            raise UserError(f"{file['file']} changed while it was being prepared. Prepare the text "
-                            "again")
+            raise UserError(
+                f"{file['file']} changed while it was being prepared. Prepare the text again"
+            )
         file.update(file=display_name(file["file"]), sha256=found)
     index = {
         "vocabulary_sha256": plan["vocabulary_sha256"],
@@ -303,9 +320,12 @@ def _finish(folder, plan, tasks, started):
 
 def _report(folder, shards, tasks, seconds):
     counts = sum((Counter(task["counts"]) for task in tasks), Counter())
-    hashes = in_threads(lambda shard: read_arrays(
-        tf.io.gfile.join(folder, shard["file"]), "document_hashes", sha256=shard["sha256"])[0],
-        shards)
+    hashes = in_threads(
+        lambda shard: read_arrays(
+            tf.io.gfile.join(folder, shard["file"]), "document_hashes", sha256=shard["sha256"]
+        )[0],
+        shards,
+    )
     distinct = len(np.unique(np.concatenate(hashes)))
     return {
         "documents": counts["documents"],

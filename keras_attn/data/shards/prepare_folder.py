@@ -13,9 +13,21 @@ from keras_attn.text.recipes import KINDS
 VOCABULARY_SAMPLE_BYTES = 50_000_000
 
 
-def prepare_folder(source, folder, *, tokenizer="word_pieces", vocab=None, vocab_size=8192,
-                   lowercase=None, split="train", processes=None, runner=None, beam_options="",
-                   log=print, **reading):
+def prepare_folder(
+    source,
+    folder,
+    *,
+    tokenizer="word_pieces",
+    vocab=None,
+    vocab_size=8192,
+    lowercase=None,
+    split="train",
+    processes=None,
+    runner=None,
+    beam_options="",
+    log=print,
+    **reading,
+):
     """Tokenizes `source` into `folder` with a given or trained vocabulary, which is stored there,
     too.
 
@@ -38,8 +50,9 @@ def prepare_folder(source, folder, *, tokenizer="word_pieces", vocab=None, vocab
         The index of the shards.
     """
     if not source or not folder:
-        raise UserError("--input and --output are required. "
-                        f"Received: input={source}, output={folder}")
+        raise UserError(
+            f"--input and --output are required. Received: input={source}, output={folder}"
+        )
     if is_prepared(source):
         raise UserError(f"--input must be text. Received: input={source}, a prepared folder")
     _check_apart(source, folder)
@@ -47,15 +60,26 @@ def prepare_folder(source, folder, *, tokenizer="word_pieces", vocab=None, vocab
     if lowercase is None:
         lowercase = kind.lowercase
     if lowercase and kind.verbatim:
-        raise UserError(f"--lowercase is not supported with {tokenizer}, which keeps the case. "
-                        f"Received: lowercase={lowercase}")
+        raise UserError(
+            f"--lowercase is not supported with {tokenizer}, which keeps the case. "
+            f"Received: lowercase={lowercase}"
+        )
     run_tasks = _beam_tasks(source, processes, runner, beam_options)
     # A vocabulary is trained even to resume: the same text and size give the same vocabulary, and
     # a folder with other ones must not be reused.
-    chosen = (kind.read(vocab, lowercase) if vocab else train_tokenizer(
-        kind, source, vocab_size, lowercase, log, split=split, **reading))
+    chosen = (
+        kind.read(vocab, lowercase)
+        if vocab
+        else train_tokenizer(kind, source, vocab_size, lowercase, log, split=split, **reading)
+    )
     index = prepare(
-        source, chosen, folder, split=split, processes=processes, run_tasks=run_tasks, log=log,
+        source,
+        chosen,
+        folder,
+        split=split,
+        processes=processes,
+        run_tasks=run_tasks,
+        log=log,
         **reading,
     )
     chosen.write(folder)
@@ -68,8 +92,10 @@ def _check_apart(source, folder):
         return
     for path in find_files(source):
         if os.path.realpath(os.path.dirname(path)) == os.path.realpath(folder):
-            raise UserError("--output must not be the folder of the input, where the vocabulary "
-                            f"could overwrite it. Received: {path} in {folder}")
+            raise UserError(
+                "--output must not be the folder of the input, where the vocabulary "
+                f"could overwrite it. Received: {path} in {folder}"
+            )
 
 
 def _beam_tasks(source, processes, runner, options):
@@ -79,13 +105,17 @@ def _beam_tasks(source, processes, runner, options):
             raise UserError(f"--beam_options requires --runner. Received: beam_options={options}")
         return None
     if processes:
-        raise UserError("--processes only works without --runner. With --runner=local, set "
-                        "--beam_options='--direct_running_mode=multi_processing "
-                        f"--direct_num_workers={processes}'. "
-                        f"Received: runner={runner}, processes={processes}")
+        raise UserError(
+            "--processes only works without --runner. With --runner=local, set "
+            "--beam_options='--direct_running_mode=multi_processing "
+            f"--direct_num_workers={processes}'. "
+            f"Received: runner={runner}, processes={processes}"
+        )
     if source == "docstrings":
-        raise UserError("With --runner, --input must be files or tfds:NAME. Received: docstrings, "
-                        "which differ on other machines")
+        raise UserError(
+            "With --runner, --input must be files or tfds:NAME. Received: docstrings, "
+            "which differ on other machines"
+        )
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)  # Beam warns about missing optional packages
     try:
@@ -93,8 +123,10 @@ def _beam_tasks(source, processes, runner, options):
     except ModuleNotFoundError as error:
         if error.name != "apache_beam":
             raise
-        raise UserError("--runner requires Apache Beam: pip install 'keras-attn[beam]'. "
-                        f"Received: runner={runner}, not installed") from error
+        raise UserError(
+            "--runner requires Apache Beam: pip install 'keras-attn[beam]'. "
+            f"Received: runner={runner}, not installed"
+        ) from error
     finally:
         logging.disable(before)
     return functools.partial(beam.write_tasks, pipeline=beam.make_pipeline(runner, options))
@@ -112,6 +144,7 @@ def train_tokenizer(kind, source, size, lowercase, log=print, **reading):
         **reading: See `keras_attn.data.shards.prepare.sample_texts`.
     """
     log(f"training a vocabulary of {size:,} {kind.name.replace('_', ' ')} on {source}")
-    texts = sample_texts(source, limit_bytes=VOCABULARY_SAMPLE_BYTES, verbatim=kind.verbatim,
-                         **reading)
+    texts = sample_texts(
+        source, limit_bytes=VOCABULARY_SAMPLE_BYTES, verbatim=kind.verbatim, **reading
+    )
     return kind.train(texts, size, lowercase)

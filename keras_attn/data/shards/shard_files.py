@@ -85,6 +85,7 @@ def shard_reader(folder, index):
         folder: A prepared folder.
         index: As returned by `read_index`.
     """
+
     def read(number):
         shard = index["shards"][number]
         return read_shard(tf.io.gfile.join(os.fspath(folder), shard["file"]), shard["sha256"])
@@ -143,8 +144,9 @@ def read_index(folder):
             f"format {FORMAT}. {_ADVICE}"
         )
     if not index.keys() >= _INDEX_KEYS or not are_entries(index["shards"]):
-        raise UserError(f"{tf.io.gfile.join(os.fspath(folder), INDEX)} is damaged. Prepare the "
-                        "text again")
+        raise UserError(
+            f"{tf.io.gfile.join(os.fspath(folder), INDEX)} is damaged. Prepare the text again"
+        )
     return index
 
 
@@ -154,11 +156,15 @@ def are_entries(shards):
 
 
 def _is_entry(shard):
-    return isinstance(shard, dict) and all(
-        type(shard.get(name)) is int and 0 <= shard[name] < 2**63
-        for name in ("documents", "sentences", "tokens")) and all(
-        isinstance(shard.get(name), str) for name in ("file", "sha256")) and \
-        re.fullmatch(r"\w[\w.-]*", shard["file"])
+    return (
+        isinstance(shard, dict)
+        and all(
+            type(shard.get(name)) is int and 0 <= shard[name] < 2**63
+            for name in ("documents", "sentences", "tokens")
+        )
+        and all(isinstance(shard.get(name), str) for name in ("file", "sha256"))
+        and re.fullmatch(r"\w[\w.-]*", shard["file"])
+    )
 
 
 def is_prepared(folder):

@@ -51,8 +51,7 @@ def docstring_sentences(docstring):
 
 
 def is_english(sentence):
-    """Returns whether a text has at least three words, most of them plain and one of them English.
-    """
+    """Returns whether a text has at least three words, most of them plain and one English."""
     words = sentence.split()
     if len(words) < 3:
         return False

@@ -97,7 +97,8 @@ def labelled_docstrings(split):
         if module.package in of_class:
             texts = (_mask_names(" ".join(docstring)) for docstring in module.docstrings)
             of_class[module.package] += [
-                text for text in texts if text.count(" ") >= _MIN_LABELLED_WORDS - 1]
+                text for text in texts if text.count(" ") >= _MIN_LABELLED_WORDS - 1
+            ]
     classes = _present_classes()
     size = min(len(of_class[name]) for name in classes)
     chosen = [sorted(of_class[name], key=_digest)[:size] for name in classes]
@@ -122,10 +123,12 @@ def read_modules():
     """Returns all modules that have a docstring in English, without near-duplicates."""
     found = find_modules()
     docstrings = read_docstrings([path for _, path in found], available_cores())
-    return tuple(_without_duplicates(
-        Module(name, package_of(path, name), texts)
-        for (name, path), texts in zip(found, docstrings, strict=True)
-    ))
+    return tuple(
+        _without_duplicates(
+            Module(name, package_of(path, name), texts)
+            for (name, path), texts in zip(found, docstrings, strict=True)
+        )
+    )
 
 
 def _split_modules(split):

@@ -34,7 +34,8 @@ MAX_DOCUMENT_SENTENCES = 100_000
 _PART_CHARACTERS = 10_000
 # Whitespace for openai/gpt-2's tokenizer: unlike Python's, without \x1c to \x1f.
 _WHITESPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
-    map(chr, range(0x2000, 0x200b)))
+    map(chr, range(0x2000, 0x200B))
+)
 _LINE_ENDS = re.compile(r"\r\n?|\n")
 _WORD_END = re.compile(f"(?<=[^{_WHITESPACE}])(?=[{_WHITESPACE}])")
 # Larger uncompressed files are read in parts of this size, by several processes.
@@ -70,8 +71,12 @@ def split_files(files, sizes, encoding, formats=None):
     """
     parts = []
     for path, size, format in zip(files, sizes, formats or [None] * len(files), strict=True):
-        if (size <= 2 * PART_BYTES or is_gzip(path) or not has_byte_lines(encoding)
-                or not _has_lines(path, format, encoding)):
+        if (
+            size <= 2 * PART_BYTES
+            or is_gzip(path)
+            or not has_byte_lines(encoding)
+            or not _has_lines(path, format, encoding)
+        ):
             parts.append(Part(path))
             continue
         starts = range(0, size, PART_BYTES)
@@ -81,12 +86,19 @@ def split_files(files, sizes, encoding, formats=None):
 
 def _has_lines(path, format, encoding):
     """Whether the lines of a file can be parsed independently of the preceding lines."""
-    return format not in RECORDS or (
-        format == "jsonl" and not is_json_list(Lines(path, encoding)))
+    return format not in RECORDS or (format == "jsonl" and not is_json_list(Lines(path, encoding)))
 
 
-def read_documents(part, format, encoding="utf-8", field="text", on_bad_text="error", counts=None,
-                   verbatim=False, max_line=None):
+def read_documents(
+    part,
+    format,
+    encoding="utf-8",
+    field="text",
+    on_bad_text="error",
+    counts=None,
+    verbatim=False,
+    max_line=None,
+):
     """Yields the documents of a part of a file.
 
     Args:
@@ -139,8 +151,12 @@ def document_of(text, verbatim=False):
     """Converts a text to a document; see `read_documents`."""
     if verbatim:
         return list(_parts(text.split("\n"))) if text.strip() else []
-    return [part for paragraph in _LINE_ENDS.split(text) for sentence in split_sentences(paragraph)
-            for part in split_long(sentence)]
+    return [
+        part
+        for paragraph in _LINE_ENDS.split(text)
+        for sentence in split_sentences(paragraph)
+        for part in split_long(sentence)
+    ]
 
 
 def join_with_spaces(sentences):
@@ -300,11 +316,12 @@ def _parts(lines):
     for line in lines:
         line = line if held is None else held + "\n" + line
         part = line.rstrip(_WHITESPACE)
-        held = line[len(part):]
+        held = line[len(part) :]
         start = 0
         while len(part) - start > _PART_CHARACTERS and (
-                found := _WORD_END.search(part, start + _PART_CHARACTERS)):
-            yield part[start:found.start()]
+            found := _WORD_END.search(part, start + _PART_CHARACTERS)
+        ):
+            yield part[start : found.start()]
             start = found.start()
         if part:
             yield part[start:]
@@ -326,8 +343,10 @@ def _documents_of_rows(path, format, field, verbatim, max_line, encoding, on_bad
             requirement = f"The field {field!r} of a record must be text"
             document = _document_of_value(values[0], verbatim)
         if document is None and on_bad_text == "error":
-            raise UserError(f"{requirement}; on_bad_text=skip skips such records. "
-                            f"Received: {describe_location(path, number)}")
+            raise UserError(
+                f"{requirement}; on_bad_text=skip skips such records. "
+                f"Received: {describe_location(path, number)}"
+            )
         if document is None:
             counts["lines_skipped"] += 1
         elif document:
@@ -335,8 +354,9 @@ def _documents_of_rows(path, format, field, verbatim, max_line, encoding, on_bad
 
 
 def _documents_of_records(part, field, verbatim, max_line, encoding, on_bad_text, counts):
-    lines = read_lines(part.path, part.start, encoding, on_bad_text, counts, part.end,
-                       max_line or MAX_LINE)
+    lines = read_lines(
+        part.path, part.start, encoding, on_bad_text, counts, part.end, max_line or MAX_LINE
+    )
     for position, line in lines:
         if not line.strip():
             continue
@@ -347,8 +367,10 @@ def _documents_of_records(part, field, verbatim, max_line, encoding, on_bad_text
         elif document is None and on_bad_text == "skip":
             counts["lines_skipped"] += 1
         elif document is None:
-            needed = (f"A line must be a JSON object with text in its field {field!r} (data.field, "
-                      "--field)")
+            needed = (
+                f"A line must be a JSON object with text in its field {field!r} (data.field, "
+                "--field)"
+            )
             raise line_error(part.path, position, needed, encoding, _what_is_wrong(record, field))
 
 

@@ -74,9 +74,11 @@ def _matches(pattern):
     exists = _exists(pattern)
     if tf.io.gfile.isdir(pattern):
         example = "*" + _common_extension(pattern)
-        raise UserError(f"{pattern} is a folder. Pass its files, for example as "
-                        f"{tf.io.gfile.join(pattern, example)}, or as "
-                        f"{tf.io.gfile.join(pattern, '**', example)} to include subfolders")
+        raise UserError(
+            f"{pattern} is a folder. Pass its files, for example as "
+            f"{tf.io.gfile.join(pattern, example)}, or as "
+            f"{tf.io.gfile.join(pattern, '**', example)} to include subfolders"
+        )
     if exists:
         return [pattern]
     if not _MAGIC.search(pattern):
@@ -100,7 +102,7 @@ def _common_extension(folder):
     for name in tf.io.gfile.listdir(folder):
         stem = name.removesuffix(".gz")
         if ending := os.path.splitext(stem)[1]:
-            endings[ending + name[len(stem):]] += 1
+            endings[ending + name[len(stem) :]] += 1
     return max(endings, key=endings.get, default=".txt")
 
 
@@ -108,23 +110,23 @@ def _glob_recursive(pattern):
     """Yields the paths that match a glob with `**`."""
     parts = pattern.split("/")
     if any("**" in part and part != "**" for part in parts):
-        raise UserError("** must be a path component of its own, as in texts/**/*.txt. "
-                        f"Received: {pattern}")
+        raise UserError(
+            f"** must be a path component of its own, as in texts/**/*.txt. Received: {pattern}"
+        )
     plain = next(number for number, part in enumerate(parts) if _MAGIC.search(part))
     start, wanted = "".join(f"{part}/" for part in parts[:plain]), parts[plain:]
     if wanted[-1] == "**":
         wanted.append("*")
     walk = tf.io.gfile.walk if scheme_of(pattern) else os.walk  # does not follow links
     for folder, _, names in walk(start or "."):
-        below = [part for part in folder[len(start or "."):].split("/") if part]
+        below = [part for part in folder[len(start or ".") :].split("/") if part]
         for name in names:
             if _matches_glob([*below, name], wanted):
                 yield start + "/".join([*below, name])
 
 
 def _matches_glob(names, patterns):
-    """Whether path components match the components of a glob; hidden names must match explicitly.
-    """
+    """Whether path components match those of a glob; hidden names must match explicitly."""
     if not names or not patterns:
         return not names and not patterns
     name, (pattern, *rest) = names[0], patterns

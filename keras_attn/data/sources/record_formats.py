@@ -81,8 +81,12 @@ def json_rows(lines, columns, path):
         known.update(record.keys() & set(keys))
         if missing:
             found = ", ".join(record) or "none"
-            yield number, BadRow(
-                "fields", f"The field {missing[0]!r} is required, but the fields are {found}")
+            yield (
+                number,
+                BadRow(
+                    "fields", f"The field {missing[0]!r} is required, but the fields are {found}"
+                ),
+            )
         else:
             yield number, [record[key] for key in keys]
 
@@ -160,10 +164,11 @@ class _JsonList:
                 error = caught
             except (ValueError, RecursionError) as caught:  # thousands of digits or brackets
                 element = BadRow(
-                    "json", f"The element must be JSON that Python can parse ({caught})")
+                    "json", f"The element must be JSON that Python can parse ({caught})"
+                )
             if error and self._is_wrong(error):
                 self._fail(error.msg)
-            if exceeds(self._text[self._at:end], self._most):
+            if exceeds(self._text[self._at : end], self._most):
                 element = too_long(self._most, "record")
             if isinstance(element, BadRow):
                 return element
@@ -201,11 +206,11 @@ class _JsonList:
         while True:
             self._at = _WHITESPACE(self._text, self._at).end()
             if self._at < len(self._text) or not self._read():
-                return self._text[self._at:self._at + 1]
+                return self._text[self._at : self._at + 1]
 
     def _read(self):
         """Doubles the buffer, so that a long element is not parsed again for every chunk."""
-        wanted, held = max(_BLOCK, len(self._text) - self._at), [self._text[self._at:]]
+        wanted, held = max(_BLOCK, len(self._text) - self._at), [self._text[self._at :]]
         while wanted > 0 and (chunk := next(self._chunks, "")):
             held.append(chunk)
             wanted -= len(chunk)
@@ -213,9 +218,11 @@ class _JsonList:
         return len(held) > 1
 
     def _fail(self, error):
-        raise UserError("The file must have one JSON object per line, or a complete list of "
-                        f"objects. Received: {self._path}, where the list is damaged or truncated "
-                        f"after element {self._count:,} ({error})") from None
+        raise UserError(
+            "The file must have one JSON object per line, or a complete list of "
+            f"objects. Received: {self._path}, where the list is damaged or truncated "
+            f"after element {self._count:,} ({error})"
+        ) from None
 
 
 def parquet_rows(columns, path, most):
@@ -252,8 +259,7 @@ def parquet_rows(columns, path, most):
                     yield count, too_long(most, "value") if long else values
     except (ArrowException, OSError, UnicodeDecodeError, tf.errors.OpError) as error:
         reason = first_line(error)
-        raise UserError(
-            f"Cannot read the Parquet file {name}: {reason}") from error
+        raise UserError(f"Cannot read the Parquet file {name}: {reason}") from error
     if not count:
         raise UserError(f"The file {name} has no rows")
 

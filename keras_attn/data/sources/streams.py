@@ -45,8 +45,9 @@ def open_stream(path):
     try:
         if path in (STANDARD_INPUT, "/dev/stdin"):
             if sys.stdin is None:
-                raise UserError("Standard input is closed. Give the path of a file. "
-                                f"Received: {path}")
+                raise UserError(
+                    f"Standard input is closed. Give the path of a file. Received: {path}"
+                )
             return sys.stdin.buffer
         if found := _DESCRIPTOR.fullmatch(path):
             return os.fdopen(os.dup(int(found[1] or found[2])), "rb")
@@ -88,8 +89,9 @@ def local_copy(path):
             reason, advice = error.strerror or error, ""
             if error.errno not in _READ_ERRORS:
                 advice = " Set TMPDIR to a folder with enough space."
-            raise UserError(f"Cannot copy {path} to a temporary file{place}: {reason}.{advice}"
-                            ) from error
+            raise UserError(
+                f"Cannot copy {path} to a temporary file{place}: {reason}.{advice}"
+            ) from error
         _copies[key], _names[copy] = copy, path
     return _copies[key]
 
@@ -112,9 +114,11 @@ def check_streams_differ(sources):
             other, other_path = seen.setdefault(_identity(path), (name, path))
             both_standard = {path, other_path} <= set(_STANDARD_INPUTS)
             if other != name and (both_standard or _read_once(path) or _read_once(other_path)):
-                raise UserError(f"{other} and {name} are the same stream, which can only be read "
-                                "once. Write it to a file, or use another file for one of them. "
-                                f"Received: {other}={other_path}, {name}={path}")
+                raise UserError(
+                    f"{other} and {name} are the same stream, which can only be read "
+                    "once. Write it to a file, or use another file for one of them. "
+                    f"Received: {other}={other_path}, {name}={path}"
+                )
 
 
 def _read_once(path):
@@ -137,8 +141,7 @@ def display_name(path):
 
 
 def _identity(path):
-    """Returns the same key for all names of a local file or stream; other paths are their own key.
-    """
+    """Returns one key for all names of a local file or stream; other paths are their own key."""
     try:
         found = os.fstat(sys.stdin.fileno()) if path in _STANDARD_INPUTS else os.stat(path)
     except (OSError, ValueError, AttributeError):  # not a file; standard input may be closed

@@ -37,8 +37,7 @@ _FIXED_COLUMNS = {"lines": ["text"], "label_text": ["label", "text"]}
 # Replaces bytes that cannot be decoded; valid text never contains it.
 _UNDECODABLE = "\ud800"
 UNDECODABLE = "keras_attn.undecodable"  # error handler for `bytes.decode`
-codecs.register_error(
-    UNDECODABLE, lambda error: (_UNDECODABLE, error.end))  # type: ignore[attr-defined]
+codecs.register_error(UNDECODABLE, lambda error: (_UNDECODABLE, error.end))  # type: ignore[attr-defined]
 
 
 class BadRow(NamedTuple):
@@ -150,17 +149,22 @@ class Lines:
                     unzipped = stack.enter_context(gzip.GzipFile(fileobj=stream))
                     stream = stack.enter_context(io.BufferedReader(unzipped, 1 << 20))
                 self._end = _line_end(stream, self.encoding)
-                text = stack.enter_context(io.TextIOWrapper(
-                    stream, self.encoding, errors=UNDECODABLE, newline=self._end))
+                text = stack.enter_context(
+                    io.TextIOWrapper(stream, self.encoding, errors=UNDECODABLE, newline=self._end)
+                )
                 yield text.readline(_CHUNK).removeprefix("\ufeff")
                 while chunk := text.readline(_CHUNK):
                     yield chunk
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise UserError(f"Cannot read {display_name(self.path)}: the gzip file is truncated or "
-                            f"damaged ({error})") from None
+            raise UserError(
+                f"Cannot read {display_name(self.path)}: the gzip file is truncated or "
+                f"damaged ({error})"
+            ) from None
         except UnicodeError as error:  # UTF-16 without a byte order mark
-            raise UserError(f"Cannot decode {display_name(self.path)} as {self.encoding}: {error}. "
-                            "Set data.encoding (--encoding)") from None
+            raise UserError(
+                f"Cannot decode {display_name(self.path)} as {self.encoding}: {error}. "
+                "Set data.encoding (--encoding)"
+            ) from None
         except (OSError, tf.errors.OpError) as error:
             raise UserError(f"Cannot read {display_name(self.path)}: {error}") from None
 
@@ -172,7 +176,8 @@ class Lines:
             if not skipping:
                 line = line + chunk if line else chunk
                 skipping = 4 * len(line) > self.max_line and exceeds(
-                    without_end(line), self.max_line)
+                    without_end(line), self.max_line
+                )
                 if skipping or ended:
                     self.count += 1
                     yield too_long(self.max_line) if skipping else line
@@ -199,8 +204,11 @@ def exceeds(text, most):
 
 def too_long(most, what="line"):
     """Returns the `BadRow` of a line or record of more than `most` bytes."""
-    return BadRow("too long", f"A {what} must have at most {counted(most, 'byte')}; raise "
-                              "data.max_line (--max_line) for longer ones")
+    return BadRow(
+        "too long",
+        f"A {what} must have at most {counted(most, 'byte')}; raise "
+        "data.max_line (--max_line) for longer ones",
+    )
 
 
 def without_end(line):
@@ -301,11 +309,15 @@ def delimited_rows(lines, format, columns, header, path):
             yield number, fields
             continue
         if len(fields) < least:
-            requirement = (f"A row must have at least {counted(least, 'field')}, but this one has "
-                           f"{len(fields)}")
+            requirement = (
+                f"A row must have at least {counted(least, 'field')}, but this one has "
+                f"{len(fields)}"
+            )
         elif names is not None and any(fields[len(names) :]):
-            requirement = (f"A row must have the {counted(len(names), 'field')} of the header, but "
-                           "this one has more")
+            requirement = (
+                f"A row must have the {counted(len(names), 'field')} of the header, but "
+                "this one has more"
+            )
         else:
             yield number, [fields[index] for index in indices]
             continue
@@ -326,8 +338,9 @@ def header_names(path, format, encoding, max_line=None):
 def _column_index(column, number, names, path):
     if names is not None and str(column) in names:
         if names.count(str(column)) > 1:
-            raise UserError(f"The column name {column!r} must be unique. Received: several in "
-                            f"{path}")
+            raise UserError(
+                f"The column name {column!r} must be unique. Received: several in {path}"
+            )
         return names.index(str(column))
     if number is None or (names is not None and number >= len(names)):
         _check_header(names or [], path)
@@ -351,15 +364,22 @@ def _check_header(names, path):
     """Raises UserError if a header has the wrong encoding or the wrong separators."""
     line = "".join(names)
     if not is_text(line) or "\0" in line:
-        raise UserError(f"Cannot decode the header of {path}. Set data.encoding (--encoding) to "
-                        "its encoding")
+        raise UserError(
+            f"Cannot decode the header of {path}. Set data.encoding (--encoding) to its encoding"
+        )
     if names and all(name[:1] == '"' == name[-1:] for name in names):
-        raise UserError("Column names in a TSV header must not be quoted; "
-                        f"{_QUOTED}. Received: quotes in the header of {path}")
-    other = {"\t": ("tabs", "set data.format=quoted_tsv (--format)"),
-             ";": ("semicolons", "convert the file to commas"),
-             ",": ("commas", "set data.format=csv (--format)")}
+        raise UserError(
+            "Column names in a TSV header must not be quoted; "
+            f"{_QUOTED}. Received: quotes in the header of {path}"
+        )
+    other = {
+        "\t": ("tabs", "set data.format=quoted_tsv (--format)"),
+        ";": ("semicolons", "convert the file to commas"),
+        ",": ("commas", "set data.format=csv (--format)"),
+    }
     for separator, (found, advice) in other.items():
         if len(names) == 1 and separator in line:
-            raise UserError("Fields must be separated by commas in CSV, and by tabs in TSV; "
-                            f"{advice}. Received: {found} in the header of {path}")
+            raise UserError(
+                "Fields must be separated by commas in CSV, and by tabs in TSV; "
+                f"{advice}. Received: {found} in the header of {path}"
+            )

@@ -28,8 +28,23 @@ from keras_attn.errors import UserError, check_choice
 
 _MAX_COLUMN_NAME_WORDS = 3
 _COMMON_COLUMN_NAMES = {
-    "text", "sentence", "review", "content", "body", "document", "question", "label", "labels",
-    "class", "category", "target", "sentiment", "score", "rating", "intent"}
+    "text",
+    "sentence",
+    "review",
+    "content",
+    "body",
+    "document",
+    "question",
+    "label",
+    "labels",
+    "class",
+    "category",
+    "target",
+    "sentiment",
+    "score",
+    "rating",
+    "intent",
+}
 _MAX_SKIPPED_PLACES = 20  # number of skipped rows whose locations are remembered
 
 
@@ -76,8 +91,12 @@ class Table:
             return None if values is None else [values[row] for row in rows]
 
         return Table(
-            column(self.texts), column(self.text_pairs), column(self.labels), self.skipped,
-            self.lines[rows], [(int(first), self.files[of_row[first]][1]) for first in firsts],
+            column(self.texts),
+            column(self.text_pairs),
+            column(self.labels),
+            self.skipped,
+            self.lines[rows],
+            [(int(first), self.files[of_row[first]][1]) for first in firsts],
         )
 
     def find_headers(self, separator=None):
@@ -97,12 +116,19 @@ class Table:
         if self.labels is None or not len(rest):
             return "no"
         counts = collections.Counter(
-            label for row in rest for label in self.labels[row].split(separator or "\0"))
-        found = "yes" if all(as_number(label) is not None for label in counts) else (
-            "maybe" if min(counts.values()) > 1 else "no")
+            label for row in rest for label in self.labels[row].split(separator or "\0")
+        )
+        found = (
+            "yes"
+            if all(as_number(label) is not None for label in counts)
+            else ("maybe" if min(counts.values()) > 1 else "no")
+        )
         for text, label in ((self.texts[row], self.labels[row]) for row in firsts):
-            if (label in counts or as_number(label) is not None
-                    or len(text.split()) > _MAX_COLUMN_NAME_WORDS):
+            if (
+                label in counts
+                or as_number(label) is not None
+                or len(text.split()) > _MAX_COLUMN_NAME_WORDS
+            ):
                 return "no"
             if {text.strip().lower(), label.strip().lower()} & _COMMON_COLUMN_NAMES:
                 found = "yes"
@@ -212,8 +238,9 @@ class iterate_rows:
             self._encoding = codecs.lookup(encoding).name
             "".encode(encoding)
         except (LookupError, TypeError, UnicodeError):  # a codec that is not a text encoding
-            raise UserError("encoding must be a text encoding of Python, such as utf-8. "
-                            f"Received: {encoding!r}") from None
+            raise UserError(
+                f"encoding must be a text encoding of Python, such as utf-8. Received: {encoding!r}"
+            ) from None
         self._columns = {"text": text, "text_pair": text_pair, "label": label}
         self._on_bad_text = on_bad_text
         self._header = header
@@ -240,9 +267,13 @@ class iterate_rows:
                     yield row
                 else:
                     column = self._columns["label"]
-                    self._handle_bad(BadRow(
-                        "without label", f"Every row must have a label in column {column!r}"),
-                        source, line)
+                    self._handle_bad(
+                        BadRow(
+                            "without label", f"Every row must have a label in column {column!r}"
+                        ),
+                        source,
+                        line,
+                    )
 
     def _handle_bad(self, bad, source, line):
         if self._on_bad_text == "error" and bad is not EMPTY:
@@ -275,8 +306,10 @@ class iterate_rows:
                 if any(isinstance(value, dict) for value in values):
                     values = BadRow("fields", "Text and label must be values, not nested objects")
                 elif not all(map(is_text, texts)):
-                    values = BadRow("encoding", f"The text must be {self._encoding}; set "
-                                                "data.encoding (--encoding)")
+                    values = BadRow(
+                        "encoding",
+                        f"The text must be {self._encoding}; set data.encoding (--encoding)",
+                    )
                 else:
                     values = texts
             yield line, values

@@ -113,8 +113,9 @@ def open_bytes(path):
     except tf.errors.NotFoundError as error:
         raise UserError(f"The file {display_name(path)} does not exist") from error
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise UserError(f"Cannot read {display_name(path)}: the gzip file is truncated or damaged "
-                        f"({error})") from error
+        raise UserError(
+            f"Cannot read {display_name(path)}: the gzip file is truncated or damaged ({error})"
+        ) from error
     except (tf.errors.PermissionDeniedError, tf.errors.FailedPreconditionError) as error:
         raise UserError(f"Cannot read {display_name(path)}: {error.message}") from error
 
@@ -174,8 +175,11 @@ def _split_position(line):
 def _decode(line, encoding, longest):
     """Returns (text, None), or None and the reason: (requirement, what was found)."""
     if line is None:
-        return None, (f"A line must have at most {counted(longest, 'byte')}; raise data.max_line "
-                      "(--max_line) for longer ones", "longer")
+        return None, (
+            f"A line must have at most {counted(longest, 'byte')}; raise data.max_line "
+            "(--max_line) for longer ones",
+            "longer",
+        )
     wide = not has_byte_lines(encoding)
     needed = f"The text must be {encoding}; set data.encoding (--encoding)"
     try:
@@ -188,8 +192,7 @@ def _decode(line, encoding, longest):
 
 
 def _line_number(path, position, encoding):
-    """Counts the lines before a position. The file is read again, as only error messages need it.
-    """
+    """Counts the lines before a position by reading the file again, for error messages only."""
     number = 1
     with _open_lines(path, encoding) as file:
         while position > 0 and (block := file.read(_BLOCK)):
@@ -200,8 +203,7 @@ def _line_number(path, position, encoding):
 
 @contextlib.contextmanager
 def _open_lines(path, encoding):
-    """Opens a file for reading bytes with `\\n` line ends; wide encodings are converted to UTF-8.
-    """
+    """Opens a file as bytes with `\\n` line ends; wide encodings are converted to UTF-8."""
     with open_bytes(path) as file:
         yield file if has_byte_lines(encoding) else _AsUTF8(file, encoding)
 

@@ -107,12 +107,19 @@ def read_task(plan, number, counts):
         yield from map(join_with_spaces, documents) if verbatim else documents
     elif plan["kind"] == "tfds":
         yield from tfds_text.read_documents(
-            plan["name"], plan["split"], plan["field"], *task, verbatim)
+            plan["name"], plan["split"], plan["field"], *task, verbatim
+        )
     else:
         options = {key: plan[key] for key in ("encoding", "field", "on_bad_text")}
         for part in (Part(*values) for values in task):
-            yield from read_documents(part, part.format or plan["format"], counts=counts,
-                                      verbatim=verbatim, max_line=plan.get("max_line"), **options)
+            yield from read_documents(
+                part,
+                part.format or plan["format"],
+                counts=counts,
+                verbatim=verbatim,
+                max_line=plan.get("max_line"),
+                **options,
+            )
 
 
 def _plan_files(source, format, encoding, verbatim, tasks_for):
@@ -125,8 +132,10 @@ def _plan_files(source, format, encoding, verbatim, tasks_for):
         own = {path: record_format(path) for path in files if record_format(path) != format}
         if verbatim and format == "lines":  # line breaks are part of raw text
             format, reason = "paragraphs", "line ends are text, too"
-    parts = [replace(part, format=own.get(part.path)) for part in split_files(
-        files, sizes, encoding, [own.get(path) or format for path in files])]
+    parts = [
+        replace(part, format=own.get(part.path))
+        for part in split_files(files, sizes, encoding, [own.get(path) or format for path in files])
+    ]
     size = sum(
         size * (_GZIP_RATIO if is_gzip(path) else 1)
         for path, size in zip(files, sizes, strict=True)
@@ -143,15 +152,14 @@ def _plan_files(source, format, encoding, verbatim, tasks_for):
                 for path, stat in zip(files, stats, strict=True)
             ]
         },
-        "tasks": [[_part_tuple(part) for part in parts[start::number]]
-                  for start in range(number)],
+        "tasks": [[_part_tuple(part) for part in parts[start::number]] for start in range(number)],
         "bytes": int(size),
     }
 
 
 def _part_tuple(part):
     """Converts a part to a tuple; without a format of its own, as in older versions."""
-    return astuple(part)[:4 if part.format else 3]
+    return astuple(part)[: 4 if part.format else 3]
 
 
 def _plan_tfds(source, split, field, tasks_for):

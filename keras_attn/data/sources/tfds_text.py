@@ -32,8 +32,10 @@ def parse(source, split):
     """
     match = _SOURCE.fullmatch(source)
     if match is None:
-        raise UserError("A TFDS source must be of the form tfds:NAME[/CONFIG][:VERSION][:SPLIT]. "
-                        f"Received: {source}")
+        raise UserError(
+            "A TFDS source must be of the form tfds:NAME[/CONFIG][:VERSION][:SPLIT]. "
+            f"Received: {source}"
+        )
     return match["name"], match["split"] or split
 
 
@@ -90,8 +92,7 @@ def read_documents(name, split, field, start, stop, verbatim=False):
 
 
 def rows(name, split, columns):
-    """Yields the rows of a split like `table_formats`; class labels are converted to their names.
-    """
+    """Yields the rows of a split like `table_formats`, class labels as their names."""
     import tensorflow_datasets as tfds
 
     builder = _builder(name)
@@ -124,16 +125,19 @@ def _builder(name):
         builder.download_and_prepare()
     # This runs the code of the dataset, and download errors have no common class.
     except Exception as error:
-        raise _error("TFDS cannot prepare the dataset. Without network, pass local files", name,
-                     error) from error
+        raise _error(
+            "TFDS cannot prepare the dataset. Without network, pass local files", name, error
+        ) from error
     return builder
 
 
 def _has_downloads(builder):
     """Whether the source files of the dataset may have been downloaded already."""
     downloads = builder.data_dir.removesuffix(builder.info.full_name) + "downloads"
-    return any(tf.io.gfile.glob(f"{downloads}/{pattern}")
-               for pattern in (f"{builder.name}/*.INFO*", "*.INFO*", "manual/*"))
+    return any(
+        tf.io.gfile.glob(f"{downloads}/{pattern}")
+        for pattern in (f"{builder.name}/*.INFO*", "*.INFO*", "manual/*")
+    )
 
 
 def _check_network(name, builder):
@@ -150,9 +154,11 @@ def _check_network(name, builder):
             return
         except OSError as caught:
             host, error = address[0], caught
-    raise UserError(f"tfds:{name} is not in {builder.data_dir} and cannot be downloaded: {host} is "
-                    f"not reachable ({error.strerror or error}). Check the network, set "
-                    "TFDS_DATA_DIR to a folder that contains the dataset, or pass local files.")
+    raise UserError(
+        f"tfds:{name} is not in {builder.data_dir} and cannot be downloaded: {host} is "
+        f"not reachable ({error.strerror or error}). Check the network, set "
+        "TFDS_DATA_DIR to a folder that contains the dataset, or pass local files."
+    )
 
 
 def _error(problem, name, error):

@@ -14,8 +14,12 @@ class BertFamily(Family):
 
     name, title = "bert", "BERT"
     backbone, backbone_name = BertEncoder, "bert_encoder"
-    task_models = {"masked_lm": BertPretrainer, "classification": BertClassifier,
-                   "span_qa": BertQuestionAnswerer, "backbone": None}
+    task_models = {
+        "masked_lm": BertPretrainer,
+        "classification": BertClassifier,
+        "span_qa": BertQuestionAnswerer,
+        "backbone": None,
+    }
     tokenizers = KINDS["word_pieces"]
     sizes = BERT_SIZES
     free_arguments = ("dropout", "initial_attention", "initializer_range")
@@ -24,10 +28,15 @@ class BertFamily(Family):
 
     def default_arguments(self, run, shape):
         return {
-            "intermediate_dim": 4 * shape["hidden_dim"], "max_length": 512, "dropout": 0.0,
-            "activation": "gelu_tanh", "norm_first": True, "initial_attention": "neighbours",
+            "intermediate_dim": 4 * shape["hidden_dim"],
+            "max_length": 512,
+            "dropout": 0.0,
+            "activation": "gelu_tanh",
+            "norm_first": True,
+            "initial_attention": "neighbours",
             # BERT's 0.02 is for width 1,024; narrow models learn faster from larger weights.
-            "initializer_range": min(0.05, 0.8 / shape["hidden_dim"] ** 0.5)}
+            "initializer_range": min(0.05, 0.8 / shape["hidden_dim"] ** 0.5),
+        }
 
     def shapes(self, task, architecture, heads):
         known = task == "masked_lm" or TASKS[task].head_layers(heads) is not None

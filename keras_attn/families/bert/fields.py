@@ -6,35 +6,51 @@ from keras_attn.shared_fields import SHAPE
 
 _MODEL = {
     "size": Field(
-        str, "model size: tiny, mini, small, medium, base or large; if unset, from `pretrained`, "
-        "else tiny"),
+        str,
+        "model size: tiny, mini, small, medium, base or large; if unset, from `pretrained`, "
+        "else tiny",
+    ),
     **SHAPE,
     "max_length": Field(int, "maximum sequence length (position embeddings); if unset, 512"),
     "activation": Field(
-        str, "activation of the feed-forward layers: gelu_tanh or gelu_erf; if unset, gelu_tanh"),
-    "norm_first": Field(
-        bool, "pre-norm (True) or post-norm (False, as in BERT); if unset, True"),
+        str, "activation of the feed-forward layers: gelu_tanh or gelu_erf; if unset, gelu_tanh"
+    ),
+    "norm_first": Field(bool, "pre-norm (True) or post-norm (False, as in BERT); if unset, True"),
     "initial_attention": Field(
-        str, "initialization of attention: neighbours (each head attends to a nearby position) or "
-        "uniform (as in BERT); if unset, neighbours"),
+        str,
+        "initialization of attention: neighbours (each head attends to a nearby position) or "
+        "uniform (as in BERT); if unset, neighbours",
+    ),
     "initializer_range": Field(
-        float, "initializer standard deviation; if unset, 0.8 / sqrt(hidden_dim), at most 0.05",
-        above=0),
+        float,
+        "initializer standard deviation; if unset, 0.8 / sqrt(hidden_dim), at most 0.05",
+        above=0,
+    ),
     "next_sentence": Field(
-        bool, "whether to train next-sentence (or sentence-order) prediction; if unset, as in "
-        "`pretrained`, else True where sequences have two segments"),
+        bool,
+        "whether to train next-sentence (or sentence-order) prediction; if unset, as in "
+        "`pretrained`, else True where sequences have two segments",
+    ),
     "new_heads": Field(
-        False, "whether to initialize heads randomly that `pretrained` does not contain"),
+        False, "whether to initialize heads randomly that `pretrained` does not contain"
+    ),
     "initial_embeddings": Field(
-        "cooccurrences", "initialization of the token embeddings without `pretrained`: "
+        "cooccurrences",
+        "initialization of the token embeddings without `pretrained`: "
         "cooccurrences (counts in data.train) or random (as in BERT)",
-        choices=("cooccurrences", "random"), resume="first", before="random"),
+        choices=("cooccurrences", "random"),
+        resume="first",
+        before="random",
+    ),
     "initial_bias": Field(
-        "frequencies", "initialization of the output bias of the masked language model: "
+        "frequencies",
+        "initialization of the output bias of the masked language model: "
         "frequencies (log frequencies of the tokens) or zeros (as in BERT)",
-        choices=("frequencies", "zeros")),
+        choices=("frequencies", "zeros"),
+    ),
     "dropout": Field(
-        float, "dropout rate; if unset, from `pretrained`, else 0 (BERT: 0.1)", low=0, below=1),
+        float, "dropout rate; if unset, from `pretrained`, else 0 (BERT: 0.1)", low=0, below=1
+    ),
 }
 
 FIELDS = FamilyFields(

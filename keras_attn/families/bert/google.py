@@ -27,15 +27,19 @@ CONFIG, VOCABULARY, PREFIX = "bert_config.json", "vocab.txt", "bert_model.ckpt"
 # Its "gelu" is the one with tanh; Hugging Face's is not.
 _ACTIVATIONS = {"gelu": "gelu_tanh", "relu": "relu", "tanh": "tanh"}
 _NAMES = (
-    (r"LayerNorm\.weight$", "LayerNorm/gamma"), (r"LayerNorm\.bias$", "LayerNorm/beta"),
+    (r"LayerNorm\.weight$", "LayerNorm/gamma"),
+    (r"LayerNorm\.bias$", "LayerNorm/beta"),
     (r"_embeddings\.weight$", "_embeddings"),
     (r"^cls\.predictions\.bias$", "cls/predictions/output_bias"),
     (r"^cls\.seq_relationship\.weight$", "cls/seq_relationship/output_weights"),
     (r"^cls\.seq_relationship\.bias$", "cls/seq_relationship/output_bias"),
-    (r"^classifier\.weight$", "output_weights"), (r"^classifier\.bias$", "output_bias"),
+    (r"^classifier\.weight$", "output_weights"),
+    (r"^classifier\.bias$", "output_bias"),
     (r"^qa_outputs\.weight$", "cls/squad/output_weights"),
     (r"^qa_outputs\.bias$", "cls/squad/output_bias"),
-    (r"\.weight$", "/kernel"), (r"layer\.(\d+)", r"layer_\1"), (r"\.", "/"),
+    (r"\.weight$", "/kernel"),
+    (r"layer\.(\d+)", r"layer_\1"),
+    (r"\.", "/"),
 )
 
 
@@ -57,10 +61,15 @@ def read(folder):
     task, heads, files = _head(config, tensors.header, path)
     weights = tensors.take(_layout(architecture, task, heads), slots(tensors.header))
     lowercase = read_lowercase(config, path)
-    tokenizer = fitted(read_vocabulary(os.path.join(folder, VOCABULARY)), lowercase,
-                       architecture["vocabulary_size"], folder)
-    return TrainedModel(folder, FAMILY, task, architecture, heads, weights, tokenizer, lowercase,
-                        **files)
+    tokenizer = fitted(
+        read_vocabulary(os.path.join(folder, VOCABULARY)),
+        lowercase,
+        architecture["vocabulary_size"],
+        folder,
+    )
+    return TrainedModel(
+        folder, FAMILY, task, architecture, heads, weights, tokenizer, lowercase, **files
+    )
 
 
 def write(folder, trained):
@@ -78,8 +87,11 @@ def write(folder, trained):
     """
     check_is_bert(trained, "google-research/bert", multilabel=False)
     needed = {"use_pooler": True, "layer_norm_epsilon": 1e-12, "tie_embeddings": True}
-    require_arguments({**needed, **trained.architecture, **trained.heads}, needed,
-                      "google-research/bert needs {}.")
+    require_arguments(
+        {**needed, **trained.architecture, **trained.heads},
+        needed,
+        "google-research/bert needs {}.",
+    )
     config = write_architecture(trained.architecture, "google-research/bert", _ACTIVATIONS)
     config.pop("layer_norm_eps")
     config["do_lower_case"] = trained.lowercase
@@ -101,17 +113,27 @@ def _head(config, header, path):
         if "id2label" in config:
             labels = read_labels(config, path)
         if len(labels) != classes:
-            raise UserError(f"output_weights must have a row for each of {len(labels)} labels. "
-                            f"Received: {classes} in {path}")
+            raise UserError(
+                f"output_weights must have a row for each of {len(labels)} labels. "
+                f"Received: {classes} in {path}"
+            )
         # The dropout rate is fixed in run_classifier.py.
-        return ("classification", {"num_classes": classes, "dropout": 0.1},
-                {"labels": labels if classes > 1 else []})
+        return (
+            "classification",
+            {"num_classes": classes, "dropout": 0.1},
+            {"labels": labels if classes > 1 else []},
+        )
     if "cls/squad/output_weights" in header:
         return "span_qa", *TASKS["span_qa"].read_head(config, path)
     if any(name.startswith("cls/predictions/") for name in header):
-        return "masked_lm", {
-            "next_sentence": any(name.startswith("cls/seq_relationship/") for name in header),
-            "tie_embeddings": True}, {}
+        return (
+            "masked_lm",
+            {
+                "next_sentence": any(name.startswith("cls/seq_relationship/") for name in header),
+                "tie_embeddings": True,
+            },
+            {},
+        )
     return "backbone", {}, {}
 
 
@@ -124,8 +146,7 @@ def _layout(architecture, task, heads):
 
 def _piece(name, own):
     # The kernels of the output layers alone are (classes, width).
-    transposed = name in ("cls.seq_relationship.weight", "classifier.weight",
-                          "qa_outputs.weight")
+    transposed = name in ("cls.seq_relationship.weight", "classifier.weight", "qa_outputs.weight")
     for pattern, theirs in _NAMES:
         name = re.sub(pattern, theirs, name)
     return Piece(name, own[::-1] if transposed else own, transposed)

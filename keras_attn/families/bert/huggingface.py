@@ -21,20 +21,39 @@ from keras_attn.families.huggingface_tensors import layout, position_ids, stored
 from keras_attn.io.json_files import write_json
 from keras_attn.registry import TASKS
 
-_MODELS = {"BertForPreTraining": "masked_lm", "BertForMaskedLM": "masked_lm",
-           "BertModel": "backbone"}
+_MODELS = {
+    "BertForPreTraining": "masked_lm",
+    "BertForMaskedLM": "masked_lm",
+    "BertModel": "backbone",
+}
 # What `transformers` takes where config.json is silent.
 _DEFAULTS = {
-    "vocab_size": 30522, "num_hidden_layers": 12, "hidden_size": 768, "num_attention_heads": 12,
-    "intermediate_size": 3072, "max_position_embeddings": 512, "type_vocab_size": 2,
-    "hidden_act": "gelu", "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1,
-    "initializer_range": 0.02, "layer_norm_eps": 1e-12, "tie_word_embeddings": True,
-    "position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False,
-    "classifier_dropout": None, "id2label": {"0": "LABEL_0", "1": "LABEL_1"},
+    "vocab_size": 30522,
+    "num_hidden_layers": 12,
+    "hidden_size": 768,
+    "num_attention_heads": 12,
+    "intermediate_size": 3072,
+    "max_position_embeddings": 512,
+    "type_vocab_size": 2,
+    "hidden_act": "gelu",
+    "hidden_dropout_prob": 0.1,
+    "attention_probs_dropout_prob": 0.1,
+    "initializer_range": 0.02,
+    "layer_norm_eps": 1e-12,
+    "tie_word_embeddings": True,
+    "position_embedding_type": "absolute",
+    "is_decoder": False,
+    "add_cross_attention": False,
+    "classifier_dropout": None,
+    "id2label": {"0": "LABEL_0", "1": "LABEL_1"},
 }
 # Of these we have one; another changes the numbers.
-_NEEDED = {"model_type": "bert", "position_embedding_type": "absolute", "is_decoder": False,
-           "add_cross_attention": False}
+_NEEDED = {
+    "model_type": "bert",
+    "position_embedding_type": "absolute",
+    "is_decoder": False,
+    "add_cross_attention": False,
+}
 _NEXT = "cls.seq_relationship.weight"
 _BIAS, _DECODER = "cls.predictions.bias", "cls.predictions.decoder."
 _DROPOUT = "classifier_dropout"
@@ -61,26 +80,34 @@ def read(folder, config=None):
     architecture = read_architecture(FAMILY, config, path, len(tensors.header))
     # bert-base-uncased calls itself BertForMaskedLM and holds all that BertForPreTraining has.
     next_sentence = model == "BertForPreTraining" or _NEXT in tensors.header
-    architecture["use_pooler"] = task == "classification" or next_sentence or any(
-        name.endswith("pooler.dense.weight") for name in tensors.header)
+    architecture["use_pooler"] = (
+        task == "classification"
+        or next_sentence
+        or any(name.endswith("pooler.dense.weight") for name in tensors.header)
+    )
     if config[_DROPOUT] is None:
         config[_DROPOUT] = architecture["dropout"]
     heads, files = TASKS[task].read_head(config, path, _DROPOUT)
     if task == "masked_lm":
-        heads = {"next_sentence": next_sentence,
-                 "tie_embeddings": config["tie_word_embeddings"] is not False}
+        heads = {
+            "next_sentence": next_sentence,
+            "tie_embeddings": config["tie_word_embeddings"] is not False,
+        }
     untied = not heads.get("tie_embeddings", True)
-    tensors_of = layout(parts(architecture, task, heads),
-                        functools.partial(_name_in, tensors.header, untied))
+    tensors_of = layout(
+        parts(architecture, task, heads), functools.partial(_name_in, tensors.header, untied)
+    )
     copies = _copies(tensors.header, tensors_of, untied)
     weights = tensors.take(tensors_of, position_ids(tensors.header).union(copies))
     for name, twin in copies.items():
         if twin and not tensors.equal(name, twin):
-            raise UserError(f"{name} must be the same as {twin}. "
-                            f"Received: another in {tensors.source}")
+            raise UserError(
+                f"{name} must be the same as {twin}. Received: another in {tensors.source}"
+            )
     tokenizer, lowercase = read_tokenizer(folder, architecture["vocabulary_size"])
-    return TrainedModel(folder, FAMILY, task, architecture, heads, weights, tokenizer, lowercase,
-                        **files)
+    return TrainedModel(
+        folder, FAMILY, task, architecture, heads, weights, tokenizer, lowercase, **files
+    )
 
 
 def write(folder, trained):
@@ -101,8 +128,9 @@ def write(folder, trained):
     if trained.task == "backbone":
         tensors = {name.removeprefix("bert."): array for name, array in tensors.items()}
     write_tensors(folder, tensors)
-    write_tokenizer(folder, trained.tokenizer.vocabulary, trained.lowercase,
-                    trained.architecture["max_length"])
+    write_tokenizer(
+        folder, trained.tokenizer.vocabulary, trained.lowercase, trained.architecture["max_length"]
+    )
     # Last: without it the folder is none of `transformers`.
     write_json(os.path.join(folder, "config.json"), config)
 
@@ -115,11 +143,13 @@ def layout_of(trained):
 def _config(trained):
     """config.json of a model."""
     return {
-        "model_type": "bert", "architectures": [_model_of(trained)],
+        "model_type": "bert",
+        "architectures": [_model_of(trained)],
         **write_architecture(trained.architecture, "transformers"),
         "position_embedding_type": "absolute",
         "tie_word_embeddings": trained.heads.get("tie_embeddings", True),
-        "pad_token_id": trained.tokenizer.vocabulary.index("[PAD]"), "dtype": "float32",
+        "pad_token_id": trained.tokenizer.vocabulary.index("[PAD]"),
+        "dtype": "float32",
         **TASKS[trained.task].write_head(trained, _DROPOUT),
     }
 
@@ -130,8 +160,10 @@ def _model_of(trained):
     if trained.heads["next_sentence"]:
         return "BertForPreTraining"
     if trained.architecture["use_pooler"]:
-        raise UserError("transformers has no masked-LM with a pooler and without next sentences. "
-                        "Received: next_sentence=False, use_pooler=True")
+        raise UserError(
+            "transformers has no masked-LM with a pooler and without next sentences. "
+            "Received: next_sentence=False, use_pooler=True"
+        )
     return "BertForMaskedLM"
 
 

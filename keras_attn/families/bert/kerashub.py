@@ -24,9 +24,14 @@ from keras_attn.text.vocabulary import read_vocabulary, write_vocabulary
 
 VOCABULARY = "assets/tokenizer/vocabulary.txt"
 _FIELDS = {
-    "vocabulary_size": "vocabulary_size", "num_layers": "num_layers", "num_heads": "num_heads",
-    "hidden_dim": "hidden_dim", "intermediate_dim": "intermediate_dim", "dropout": "dropout",
-    "max_length": "max_sequence_length", "num_segments": "num_segments",
+    "vocabulary_size": "vocabulary_size",
+    "num_layers": "num_layers",
+    "num_heads": "num_heads",
+    "hidden_dim": "hidden_dim",
+    "intermediate_dim": "intermediate_dim",
+    "dropout": "dropout",
+    "max_length": "max_sequence_length",
+    "num_segments": "num_segments",
 }
 # What BertBackbone has and does not write down.
 _FIXED = {"activation": "gelu_tanh", "layer_norm_epsilon": 1e-12, "use_pooler": True}
@@ -67,22 +72,27 @@ def read(folder, config=None):
     path = os.path.join(folder, CONFIG)
     found = config or read_object(path)
     if class_of(found) != "keras_hub>BertBackbone":
-        raise UserError("A BertBackbone is needed. "
-                        f"Received: {class_of(found)} in {path}")
+        raise UserError(f"A BertBackbone is needed. Received: {class_of(found)} in {path}")
     config = found.get("config")
     need_fields(config, _FIELDS.values(), path)
     tensors = read_tensors(os.path.join(folder, WEIGHTS))
     architecture = {ours: config[theirs] for ours, theirs in _FIELDS.items()}
     architecture = check_architecture(
         FAMILY,
-        {**architecture, "attention_dropout": architecture["dropout"], "initializer_range": 0.02,
-         "layer_norm_epsilon": _FIXED["layer_norm_epsilon"], "activation": _FIXED["activation"]},
-        path, len(tensors.header))
+        {
+            **architecture,
+            "attention_dropout": architecture["dropout"],
+            "initializer_range": 0.02,
+            "layer_norm_epsilon": _FIXED["layer_norm_epsilon"],
+            "activation": _FIXED["activation"],
+        },
+        path,
+        len(tensors.header),
+    )
     architecture["use_pooler"] = True
     weights = tensors.take(_layout(architecture))
     tokenizer, lowercase = _tokenizer(folder, architecture["vocabulary_size"])
-    return TrainedModel(folder, FAMILY, "backbone", architecture, {}, weights, tokenizer,
-                        lowercase)
+    return TrainedModel(folder, FAMILY, "backbone", architecture, {}, weights, tokenizer, lowercase)
 
 
 def write(folder, trained):
@@ -97,28 +107,52 @@ def write(folder, trained):
     """
     check_is_bert(trained, "KerasHub", multilabel=False)
     one_rate = {"attention_dropout": trained.architecture["dropout"]}
-    require_arguments(trained.architecture, {**_FIXED, **one_rate},
-                      "KerasHub's BertBackbone has {}.")
+    require_arguments(
+        trained.architecture, {**_FIXED, **one_rate}, "KerasHub's BertBackbone has {}."
+    )
     if trained.task != "backbone":
-        raise UserError("KerasHub's BertBackbone has no task; task=encoder leaves heads out. "
-                        f"Received: a model of {trained.task}")
+        raise UserError(
+            "KerasHub's BertBackbone has no task; task=encoder leaves heads out. "
+            f"Received: a model of {trained.task}"
+        )
     os.makedirs(os.path.join(folder, os.path.dirname(VOCABULARY)), exist_ok=True)
-    write_tensors(os.path.join(folder, WEIGHTS),
-                  split(_layout(trained.architecture), trained.weights))
+    write_tensors(
+        os.path.join(folder, WEIGHTS), split(_layout(trained.architecture), trained.weights)
+    )
     write_vocabulary(os.path.join(folder, VOCABULARY), trained.tokenizer.vocabulary)
-    write_json(os.path.join(folder, TOKENIZER), object_of(
-        "models.bert.bert_tokenizer", "BertTokenizer",
-        {"name": "bert_tokenizer", "trainable": True, "dtype": "int32",
-         "config_file": TOKENIZER, "vocabulary": None, "sequence_length": None,
-         "lowercase": trained.lowercase, "strip_accents": trained.lowercase, "split": True,
-         "suffix_indicator": "##", "oov_token": "[UNK]"}))
-    write_config(folder, "bert", "BertBackbone", {
-        theirs: trained.architecture[ours] for ours, theirs in _FIELDS.items()})
+    write_json(
+        os.path.join(folder, TOKENIZER),
+        object_of(
+            "models.bert.bert_tokenizer",
+            "BertTokenizer",
+            {
+                "name": "bert_tokenizer",
+                "trainable": True,
+                "dtype": "int32",
+                "config_file": TOKENIZER,
+                "vocabulary": None,
+                "sequence_length": None,
+                "lowercase": trained.lowercase,
+                "strip_accents": trained.lowercase,
+                "split": True,
+                "suffix_indicator": "##",
+                "oov_token": "[UNK]",
+            },
+        ),
+    )
+    write_config(
+        folder,
+        "bert",
+        "BertBackbone",
+        {theirs: trained.architecture[ours] for ours, theirs in _FIELDS.items()},
+    )
 
 
 def _layout(architecture):
-    return {path: [_piece(name, own, architecture) for name in names]
-            for path, names, own in parts(architecture, "backbone", {})}
+    return {
+        path: [_piece(name, own, architecture) for name in names]
+        for path, names, own in parts(architecture, "backbone", {})
+    }
 
 
 def _piece(name, own, architecture):
@@ -145,11 +179,15 @@ def _tokenizer(folder, rows):
         return None, None
     found = read_object(path)
     config = found.get("config")
-    if class_of(found) != "keras_hub>BertTokenizer" or not isinstance(config, dict) or \
-            not isinstance(config.get("lowercase"), bool) or \
-            config.get("suffix_indicator", "##") != "##" or \
-            config.get("oov_token", "[UNK]") != "[UNK]":
-        raise UserError("A BertTokenizer with lowercase, ## and [UNK] is needed. "
-                        f"Received: another in {path}")
+    if (
+        class_of(found) != "keras_hub>BertTokenizer"
+        or not isinstance(config, dict)
+        or not isinstance(config.get("lowercase"), bool)
+        or config.get("suffix_indicator", "##") != "##"
+        or config.get("oov_token", "[UNK]") != "[UNK]"
+    ):
+        raise UserError(
+            f"A BertTokenizer with lowercase, ## and [UNK] is needed. Received: another in {path}"
+        )
     vocabulary, lowercase = read_vocabulary(os.path.join(folder, VOCABULARY)), config["lowercase"]
     return fitted(vocabulary, lowercase, rows, folder), lowercase

@@ -6,16 +6,20 @@ from keras_attn.shared_fields import SHAPE
 
 _MODEL = {
     "size": Field(
-        str, "model size: tiny, mini, small, medium, large or xl; if unset, from `pretrained`, "
-        "else tiny"),
+        str,
+        "model size: tiny, mini, small, medium, large or xl; if unset, from `pretrained`, "
+        "else tiny",
+    ),
     **SHAPE,
     "max_length": Field(
-        int, "context length: maximum number of tokens of prompt and continuation; if unset, from "
-        "`pretrained`, else data.length"),
+        int,
+        "context length: maximum number of tokens of prompt and continuation; if unset, from "
+        "`pretrained`, else data.length",
+    ),
     "dropout": Field(
-        float, "dropout rate; if unset, from `pretrained`, else 0 (GPT-2: 0.1)", low=0, below=1),
-    "initializer_range": Field(
-        float, "initializer standard deviation; if unset, 0.02", above=0),
+        float, "dropout rate; if unset, from `pretrained`, else 0 (GPT-2: 0.1)", low=0, below=1
+    ),
+    "initializer_range": Field(float, "initializer standard deviation; if unset, 0.02", above=0),
 }
 
 FIELDS = FamilyFields(

@@ -30,25 +30,53 @@ from keras_attn.registry import TASKS
 
 _MODELS = {"GPT2LMHeadModel": "causal_lm", "GPT2Model": "causal_lm"}
 _FIELDS = {
-    "vocabulary_size": "vocab_size", "num_layers": "n_layer", "hidden_dim": "n_embd",
-    "num_heads": "n_head", "intermediate_dim": "n_inner", "max_length": "n_positions",
-    "dropout": "resid_pdrop", "attention_dropout": "attn_pdrop",
-    "initializer_range": "initializer_range", "layer_norm_epsilon": "layer_norm_epsilon",
+    "vocabulary_size": "vocab_size",
+    "num_layers": "n_layer",
+    "hidden_dim": "n_embd",
+    "num_heads": "n_head",
+    "intermediate_dim": "n_inner",
+    "max_length": "n_positions",
+    "dropout": "resid_pdrop",
+    "attention_dropout": "attn_pdrop",
+    "initializer_range": "initializer_range",
+    "layer_norm_epsilon": "layer_norm_epsilon",
 }
-_ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu": "gelu_erf",
-                "relu": "relu", "tanh": "tanh", "silu": "silu"}
+_ACTIVATIONS = {
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu": "gelu_erf",
+    "relu": "relu",
+    "tanh": "tanh",
+    "silu": "silu",
+}
 # What `transformers` takes where config.json is silent.
 _DEFAULTS = {
-    "vocab_size": 50257, "n_layer": 12, "n_embd": 768, "n_head": 12, "n_inner": None,
-    "n_positions": 1024, "resid_pdrop": 0.1, "embd_pdrop": 0.1, "attn_pdrop": 0.1,
-    "initializer_range": 0.02, "layer_norm_epsilon": 1e-5, "activation_function": "gelu_new",
-    "scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False,
-    "add_cross_attention": False, "tie_word_embeddings": True, "pad_token_id": None,
+    "vocab_size": 50257,
+    "n_layer": 12,
+    "n_embd": 768,
+    "n_head": 12,
+    "n_inner": None,
+    "n_positions": 1024,
+    "resid_pdrop": 0.1,
+    "embd_pdrop": 0.1,
+    "attn_pdrop": 0.1,
+    "initializer_range": 0.02,
+    "layer_norm_epsilon": 1e-5,
+    "activation_function": "gelu_new",
+    "scale_attn_weights": True,
+    "scale_attn_by_inverse_layer_idx": False,
+    "add_cross_attention": False,
+    "tie_word_embeddings": True,
+    "pad_token_id": None,
     "id2label": {"0": "LABEL_0", "1": "LABEL_1"},
 }
 # Of these we have one; another changes the numbers.
-_NEEDED = {"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False,
-           "add_cross_attention": False, "tie_word_embeddings": True}
+_NEEDED = {
+    "scale_attn_weights": True,
+    "scale_attn_by_inverse_layer_idx": False,
+    "add_cross_attention": False,
+    "tie_word_embeddings": True,
+}
 _HEAD, _BIAS = "lm_head.weight", "logits_dense/bias"
 _MASKS = re.compile(r"(transformer\.)?h\.\d+\.attn\.(masked_)?bias")  # no weights
 
@@ -78,24 +106,30 @@ def read(folder, config=None):
     activation = read_activation(config, "activation_function", _ACTIVATIONS, path)
     tensors = read_tensors(folder)
     architecture = check_architecture(
-        FAMILY, {**{ours: config[theirs] for ours, theirs in _FIELDS.items()},
-               "activation": activation}, path, len(tensors.header))
+        FAMILY,
+        {**{ours: config[theirs] for ours, theirs in _FIELDS.items()}, "activation": activation},
+        path,
+        len(tensors.header),
+    )
     # Now that resid_pdrop is a number: NaN is not the same as itself.
     require_values(config, {**_NEEDED, "embd_pdrop": config["resid_pdrop"]}, path)
     prefix = "transformer." if "transformer.wte.weight" in tensors.header else ""
     unused = {name for name in tensors.header if _MASKS.fullmatch(name)}
-    weights = tensors.take(_layout(architecture, task, heads, prefix),
-                           unused | {_HEAD} if generates else unused)
+    weights = tensors.take(
+        _layout(architecture, task, heads, prefix), unused | {_HEAD} if generates else unused
+    )
     if classifies:
         weights[_BIAS] = np.zeros(heads["num_classes"], np.float32)
     elif generates and _HEAD in tensors.header and not tensors.equal(_HEAD, f"{prefix}wte.weight"):
-        raise UserError(f"{_HEAD} must be the same as {prefix}wte.weight. "
-                        f"Received: another in {tensors.source}")
+        raise UserError(
+            f"{_HEAD} must be the same as {prefix}wte.weight. Received: another in {tensors.source}"
+        )
     tokenizer = read_tokenizer(folder, architecture["vocabulary_size"], generates)
     if classifies and tokenizer:
         _check_padding(config["pad_token_id"], tokenizer, path)
-    return TrainedModel(folder, FAMILY, task, architecture, heads, weights, tokenizer, False,
-                        **files)
+    return TrainedModel(
+        folder, FAMILY, task, architecture, heads, weights, tokenizer, False, **files
+    )
 
 
 def write(folder, trained):
@@ -119,13 +153,21 @@ def write(folder, trained):
     write_tensors(folder, dict(split(tensors_of, weights)))
     write_tokenizer(folder, trained.tokenizer, architecture["max_length"])
     # Last: without it the folder is none of `transformers`.
-    write_json(os.path.join(folder, "config.json"), {
-        "model_type": "gpt2",
-        "architectures": [model_of_task(models_of(FAMILY, "GPT2", _MODELS), trained.task)],
-        **{theirs: architecture[ours] for ours, theirs in _FIELDS.items()},
-        "n_ctx": architecture["max_length"], "embd_pdrop": architecture["dropout"],
-        "activation_function": activation, "bos_token_id": end, "eos_token_id": end,
-        "dtype": "float32", **head})
+    write_json(
+        os.path.join(folder, "config.json"),
+        {
+            "model_type": "gpt2",
+            "architectures": [model_of_task(models_of(FAMILY, "GPT2", _MODELS), trained.task)],
+            **{theirs: architecture[ours] for ours, theirs in _FIELDS.items()},
+            "n_ctx": architecture["max_length"],
+            "embd_pdrop": architecture["dropout"],
+            "activation_function": activation,
+            "bos_token_id": end,
+            "eos_token_id": end,
+            "dtype": "float32",
+            **head,
+        },
+    )
 
 
 def _layout(architecture, task, heads, prefix):
@@ -140,10 +182,16 @@ def _layout(architecture, task, heads, prefix):
 
 def _check_padding(pad, tokenizer, path):
     """Raises UserError for padding that texts may end in: there it is passed over."""
-    if pad is not None and type(pad) is not int or \
-            pad in range(tokenizer.vocabulary_size) and tokenizer.can_occur_in_text(pad):
-        raise UserError("pad_token_id must be of a token that no text is cut into, or null. "
-                        f"Received: {shorten(pad)} in {path}")
+    if (
+        pad is not None
+        and type(pad) is not int
+        or pad in range(tokenizer.vocabulary_size)
+        and tokenizer.can_occur_in_text(pad)
+    ):
+        raise UserError(
+            "pad_token_id must be of a token that no text is cut into, or null. "
+            f"Received: {shorten(pad)} in {path}"
+        )
 
 
 def _check_classifier(trained):
@@ -156,6 +204,8 @@ def _check_classifier(trained):
         (f"pooling={heads.get('pooling')}", heads.get("pooling") not in (None, "last")),
     ):
         if there:
-            raise UserError("A GPT-2 that classifies in transformers tells from the last token of "
-                            "the text itself, without a mark behind it, bias and dropout. "
-                            f"Received: {fault}")
+            raise UserError(
+                "A GPT-2 that classifies in transformers tells from the last token of "
+                "the text itself, without a mark behind it, bias and dropout. "
+                f"Received: {fault}"
+            )

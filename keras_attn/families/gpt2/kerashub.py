@@ -24,8 +24,12 @@ from keras_attn.text.byte_pairs import END_OF_TEXT, read_files
 
 _FILES = "assets/tokenizer/vocabulary.json", "assets/tokenizer/merges.txt"
 _FIELDS = {
-    "vocabulary_size": "vocabulary_size", "num_layers": "num_layers", "num_heads": "num_heads",
-    "hidden_dim": "hidden_dim", "intermediate_dim": "intermediate_dim", "dropout": "dropout",
+    "vocabulary_size": "vocabulary_size",
+    "num_layers": "num_layers",
+    "num_heads": "num_heads",
+    "hidden_dim": "hidden_dim",
+    "intermediate_dim": "intermediate_dim",
+    "dropout": "dropout",
     "max_length": "max_sequence_length",
 }
 # What GPT2Backbone has and does not write down.
@@ -34,8 +38,10 @@ _ATTENTION = "_self_attention_layer"
 _LAYER = {
     "attn.c_attn": [f"{_ATTENTION}/{name}_dense" for name in ("query", "key", "value")],
     "attn.c_proj": [f"{_ATTENTION}/output_dense"],
-    "mlp.c_fc": ["_feedforward_intermediate_dense"], "mlp.c_proj": ["_feedforward_output_dense"],
-    "ln_1": ["_self_attention_layer_norm"], "ln_2": ["_feedforward_layer_norm"],
+    "mlp.c_fc": ["_feedforward_intermediate_dense"],
+    "mlp.c_proj": ["_feedforward_output_dense"],
+    "ln_1": ["_self_attention_layer_norm"],
+    "ln_2": ["_feedforward_layer_norm"],
 }
 _REST = {"wte": "reversible_embedding", "wpe": "position_embedding", "ln_f": "layer_normalization"}
 
@@ -58,12 +64,23 @@ def read(folder, config=None):
     need_fields(config, _FIELDS.values(), path)
     tensors = read_tensors(os.path.join(folder, WEIGHTS))
     architecture = check_architecture(
-        FAMILY, {ours: config[theirs] for ours, theirs in _FIELDS.items()} | _FIXED, path,
-        len(tensors.header))
+        FAMILY,
+        {ours: config[theirs] for ours, theirs in _FIELDS.items()} | _FIXED,
+        path,
+        len(tensors.header),
+    )
     # First: the table tells whether there are as many rows as the config says.
     weights = tensors.take(_layout(architecture))
-    return TrainedModel(folder, FAMILY, "causal_lm", architecture, {}, weights,
-                        _tokenizer(folder, architecture["vocabulary_size"]), False)
+    return TrainedModel(
+        folder,
+        FAMILY,
+        "causal_lm",
+        architecture,
+        {},
+        weights,
+        _tokenizer(folder, architecture["vocabulary_size"]),
+        False,
+    )
 
 
 def write(folder, trained):
@@ -76,19 +93,36 @@ def write(folder, trained):
     Raises:
         UserError: If the model is none that KerasHub has.
     """
-    check_writable(trained, "KerasHub", **_FIXED,
-                   attention_dropout=trained.architecture["dropout"])  # it has one rate
+    check_writable(
+        trained, "KerasHub", **_FIXED, attention_dropout=trained.architecture["dropout"]
+    )  # it has one rate
     os.makedirs(os.path.join(folder, os.path.dirname(_FILES[0])), exist_ok=True)
-    write_tensors(os.path.join(folder, WEIGHTS),
-                  split(_layout(trained.architecture), trained.weights))
+    write_tensors(
+        os.path.join(folder, WEIGHTS), split(_layout(trained.architecture), trained.weights)
+    )
     trained.tokenizer.without_padding_rows().write(folder, _FILES, title="")
-    write_json(os.path.join(folder, TOKENIZER), object_of(
-        "models.gpt2.gpt2_tokenizer", "GPT2Tokenizer",
-        {"name": "gpt2_tokenizer", "trainable": True, "dtype": "int32", "config_file": TOKENIZER,
-         "sequence_length": None, "add_prefix_space": False,
-         "unsplittable_tokens": [END_OF_TEXT]}))
-    write_config(folder, "gpt2", "GPT2Backbone", {
-        theirs: trained.architecture[ours] for ours, theirs in _FIELDS.items()})
+    write_json(
+        os.path.join(folder, TOKENIZER),
+        object_of(
+            "models.gpt2.gpt2_tokenizer",
+            "GPT2Tokenizer",
+            {
+                "name": "gpt2_tokenizer",
+                "trainable": True,
+                "dtype": "int32",
+                "config_file": TOKENIZER,
+                "sequence_length": None,
+                "add_prefix_space": False,
+                "unsplittable_tokens": [END_OF_TEXT],
+            },
+        ),
+    )
+    write_config(
+        folder,
+        "gpt2",
+        "GPT2Backbone",
+        {theirs: trained.architecture[ours] for ours, theirs in _FIELDS.items()},
+    )
 
 
 def _tokenizer(folder, rows):
@@ -97,10 +131,14 @@ def _tokenizer(folder, rows):
         return None
     found = read_object(path)
     config = found.get("config")
-    if class_of(found) != "keras_hub>GPT2Tokenizer" or not isinstance(config, dict) or \
-            config.get("add_prefix_space"):
-        raise UserError("A GPT2Tokenizer without add_prefix_space is needed. "
-                        f"Received: another in {path}")
+    if (
+        class_of(found) != "keras_hub>GPT2Tokenizer"
+        or not isinstance(config, dict)
+        or config.get("add_prefix_space")
+    ):
+        raise UserError(
+            f"A GPT2Tokenizer without add_prefix_space is needed. Received: another in {path}"
+        )
     return fitted(*read_files(folder, [_FILES]), rows, folder)
 
 
@@ -122,5 +160,6 @@ def _pieces(name, own, architecture):
         theirs = (*own[:-1], *by_head)
     else:
         theirs = (*by_head, width) if (rest, last) == ("attn.c_proj", "weight") else own
-    return [Piece(f"{layer}/{place}/vars/{variable}", theirs, own_shape=own)
-            for place in _LAYER[rest]]
+    return [
+        Piece(f"{layer}/{place}/vars/{variable}", theirs, own_shape=own) for place in _LAYER[rest]
+    ]

@@ -20,12 +20,23 @@ from keras_attn.io.json_files import read_object, write_json
 from keras_attn.text.byte_pairs import FILES, read_files
 
 CONFIG, PREFIX = "hparams.json", "model.ckpt"
-_FIELDS = {"vocabulary_size": "n_vocab", "num_layers": "n_layer", "hidden_dim": "n_embd",
-           "num_heads": "n_head", "max_length": "n_ctx"}
+_FIELDS = {
+    "vocabulary_size": "n_vocab",
+    "num_layers": "n_layer",
+    "hidden_dim": "n_embd",
+    "num_heads": "n_head",
+    "max_length": "n_ctx",
+}
 # What openai/gpt-2 has and does not write down.
 _FIXED = {"activation": "gelu_tanh", "layer_norm_epsilon": 1e-5}
-_NAMES = ((r"^h\.(\d+)\.", r"h\1."), (r"(\.ln_.|^ln_f)\.weight$", r"\1.g"),
-          (r"(wte|wpe)\.weight$", r"\1"), (r"\.weight$", ".w"), (r"\.bias$", ".b"), (r"\.", "/"))
+_NAMES = (
+    (r"^h\.(\d+)\.", r"h\1."),
+    (r"(\.ln_.|^ln_f)\.weight$", r"\1.g"),
+    (r"(wte|wpe)\.weight$", r"\1"),
+    (r"\.weight$", ".w"),
+    (r"\.bias$", ".b"),
+    (r"\.", "/"),
+)
 
 
 def read(folder):
@@ -43,8 +54,11 @@ def read(folder):
     need_fields(config, _FIELDS.values(), path)
     tensors = read_tensors(folder, name)
     architecture = check_architecture(
-        FAMILY, {ours: config[theirs] for ours, theirs in _FIELDS.items()} | _FIXED, path,
-        len(tensors.header))
+        FAMILY,
+        {ours: config[theirs] for ours, theirs in _FIELDS.items()} | _FIXED,
+        path,
+        len(tensors.header),
+    )
     weights = tensors.take(_layout(architecture), slots(tensors.header))
     tokenizer = fitted(*read_files(folder), architecture["vocabulary_size"], folder)
     return TrainedModel(folder, FAMILY, "causal_lm", architecture, {}, weights, tokenizer, False)
@@ -61,14 +75,18 @@ def write(folder, trained):
         UserError: If the model is none that openai/gpt-2 has.
     """
     check_writable(trained, "openai/gpt-2", **_FIXED, **{"intermediate_dim / hidden_dim": 4.0})
-    write_tensors(os.path.join(folder, PREFIX), split(_layout(trained.architecture),
-                                                      trained.weights))
+    write_tensors(
+        os.path.join(folder, PREFIX), split(_layout(trained.architecture), trained.weights)
+    )
     # By this file its code finds the newest of several.
-    atomic_write(os.path.join(folder, "checkpoint"),
-                f'model_checkpoint_path: "{PREFIX}"\n'.encode())
+    atomic_write(
+        os.path.join(folder, "checkpoint"), f'model_checkpoint_path: "{PREFIX}"\n'.encode()
+    )
     trained.tokenizer.without_padding_rows().write(folder, FILES[1])
-    write_json(os.path.join(folder, CONFIG), {
-        theirs: trained.architecture[ours] for ours, theirs in _FIELDS.items()})
+    write_json(
+        os.path.join(folder, CONFIG),
+        {theirs: trained.architecture[ours] for ours, theirs in _FIELDS.items()},
+    )
 
 
 def _layout(architecture):

@@ -39,9 +39,14 @@ def _norm(path, name, width):
 def check_writable(trained, format, **needed):
     """Raises UserError for a GPT-2 that another library does not have."""
     if trained.task == "classification":
-        raise UserError(f"{format} has no GPT-2 that classifies; only language models are "
-                        "written. Received: a classifier")
+        raise UserError(
+            f"{format} has no GPT-2 that classifies; only language models are "
+            "written. Received: a classifier"
+        )
     architecture = trained.architecture
-    given = {**architecture, "intermediate_dim / hidden_dim":
-             architecture["intermediate_dim"] / architecture["hidden_dim"]}
+    given = {
+        **architecture,
+        "intermediate_dim / hidden_dim": architecture["intermediate_dim"]
+        / architecture["hidden_dim"],
+    }
     require_arguments(given, needed, f"A GPT-2 for {format} must have {{}}.")

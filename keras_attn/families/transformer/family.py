@@ -28,13 +28,19 @@ class TransformerFamily(Family):
         inner, table = feed_forward_dim(architecture), architecture["vocabulary_size"] * width
         # Encoder layers, and decoder layers with two attentions.
         parts = [layer_values(architecture, length, length, attentions=count) for count in (1, 2)]
-        tables = 1 + bool(architecture.get("target_vocabulary_size")) + (
-            not architecture.get("tie_embeddings", True))
+        tables = (
+            1
+            + bool(architecture.get("target_vocabulary_size"))
+            + (not architecture.get("tie_embeddings", True))
+        )
         return LayerMemory(
             parameters=layers * (12 * width**2 + 4 * width * inner)
-            + architecture.get("max_length", 0) * width + table * tables,
-            inputs=2 * layers * length * width, activations=int(layers * sum(parts)),
-            layer=int(max(parts)))
+            + architecture.get("max_length", 0) * width
+            + table * tables,
+            inputs=2 * layers * length * width,
+            activations=int(layers * sum(parts)),
+            layer=int(max(parts)),
+        )
 
 
 FAMILY = TransformerFamily()

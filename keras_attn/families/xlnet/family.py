@@ -31,8 +31,12 @@ class XLNetFamily(Family):
     def memory(self, architecture, length, targets):
         # The query stream has the rows that are predicted.
         return encoder_memory(
-            architecture, length, memory=architecture.get("memory_length") or 0,
-            streams=1 + targets / length, relative=True)
+            architecture,
+            length,
+            memory=architecture.get("memory_length") or 0,
+            streams=1 + targets / length,
+            relative=True,
+        )
 
 
 FAMILY = XLNetFamily()

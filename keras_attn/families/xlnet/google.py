@@ -26,17 +26,25 @@ from keras_attn.families.xlnet.tensors import check_writable, is_output, parts
 from keras_attn.io.json_files import read_object, write_json
 
 CONFIG, PREFIX = "xlnet_config.json", "xlnet_model.ckpt"
-_FIELDS = {"vocabulary_size": "n_token", "num_layers": "n_layer", "hidden_dim": "d_model",
-           "num_heads": "n_head", "intermediate_dim": "d_inner"}
+_FIELDS = {
+    "vocabulary_size": "n_token",
+    "num_layers": "n_layer",
+    "hidden_dim": "d_model",
+    "num_heads": "n_head",
+    "intermediate_dim": "d_inner",
+}
 # Its "gelu" is the one with tanh; Hugging Face's is not.
 _ACTIVATIONS = {"gelu": "gelu_tanh", "relu": "relu"}
 _EPSILON = 1e-12  # of tf.contrib.layers.layer_norm
 _NAMES = (
     (r"^transformer\.layer\.(\d+)\.", r"transformer.layer_\1."),
     (r"\.word_embedding\.weight$", ".word_embedding.lookup_table"),
-    (r"\.mask_emb$", ".mask_emb.mask_emb"), (r"\.([qkvor])$", r".\1.kernel"),
-    (r"\.layer_norm\.weight$", ".LayerNorm.gamma"), (r"\.layer_norm\.bias$", ".LayerNorm.beta"),
-    (r"\.weight$", ".kernel"), (r"\.", "/"),
+    (r"\.mask_emb$", ".mask_emb.mask_emb"),
+    (r"\.([qkvor])$", r".\1.kernel"),
+    (r"\.layer_norm\.weight$", ".LayerNorm.gamma"),
+    (r"\.layer_norm\.bias$", ".LayerNorm.beta"),
+    (r"\.weight$", ".kernel"),
+    (r"\.", "/"),
 )
 # One tensor of all layers.
 _STACKED = re.compile(r"transformer\.layer\.(\d+)\.rel_attn\.(seg_embed|r_[wrs]_bias)")
@@ -57,18 +65,24 @@ def read(folder):
     need_fields(config, (*_FIELDS.values(), "ff_activation", "untie_r"), path)
     activation = read_activation(config, "ff_activation", _ACTIVATIONS, path)
     if config["untie_r"] is not True:
-        raise UserError("untie_r must be true. "
-                        f"Received: {shorten(config['untie_r'])} in {path}")
+        raise UserError(f"untie_r must be true. Received: {shorten(config['untie_r'])} in {path}")
     lowercase = read_lowercase(config, path)
     tensors = read_tensors(folder, name)
     architecture = check_architecture(
-        FAMILY, {**{ours: config[theirs] for ours, theirs in _FIELDS.items()},
-                "activation": activation, "layer_norm_epsilon": _EPSILON},
-        path, len(tensors.header))
+        FAMILY,
+        {
+            **{ours: config[theirs] for ours, theirs in _FIELDS.items()},
+            "activation": activation,
+            "layer_norm_epsilon": _EPSILON,
+        },
+        path,
+        len(tensors.header),
+    )
     weights = tensors.take(_layout(architecture), slots(tensors.header))
     tokenizer, lowercase = read_tokenizer(folder, architecture["vocabulary_size"], lowercase)
-    return TrainedModel(folder, FAMILY, "permutation_lm", architecture, {}, weights, tokenizer,
-                        lowercase)
+    return TrainedModel(
+        folder, FAMILY, "permutation_lm", architecture, {}, weights, tokenizer, lowercase
+    )
 
 
 def write(folder, trained):
@@ -87,22 +101,31 @@ def write(folder, trained):
     # Distances are clamped by a flag there, which its folders do not hold.
     check_writable(trained, "zihangdai/xlnet", layer_norm_epsilon=_EPSILON, max_distance=None)
     if trained.task == "classification":
-        raise UserError("For zihangdai/xlnet only pretrained models are written. "
-                        "Received: a classifier")
+        raise UserError(
+            "For zihangdai/xlnet only pretrained models are written. Received: a classifier"
+        )
     architecture = trained.architecture
     activation = written_activation(architecture, _ACTIVATIONS, "zihangdai/xlnet")
     write_tensors(os.path.join(folder, PREFIX), split(_layout(architecture), trained.weights))
     trained.tokenizer.write(folder)
-    write_json(os.path.join(folder, CONFIG), {
-        **{theirs: architecture[ours] for ours, theirs in _FIELDS.items()},
-        "d_head": architecture["hidden_dim"] // architecture["num_heads"],
-        "ff_activation": activation, "untie_r": True, "do_lower_case": trained.lowercase})
+    write_json(
+        os.path.join(folder, CONFIG),
+        {
+            **{theirs: architecture[ours] for ours, theirs in _FIELDS.items()},
+            "d_head": architecture["hidden_dim"] // architecture["num_heads"],
+            "ff_activation": activation,
+            "untie_r": True,
+            "do_lower_case": trained.lowercase,
+        },
+    )
 
 
 def _layout(architecture):
     layers = architecture["num_layers"]
-    encoder = {path: [_piece(name, own, theirs or own, layers) for name in names]
-               for path, names, own, theirs in parts(architecture)}
+    encoder = {
+        path: [_piece(name, own, theirs or own, layers) for name in names]
+        for path, names, own, theirs in parts(architecture)
+    }
     bias = Piece("model/lm_loss/bias", (architecture["vocabulary_size"],))
     return {**encoder, "output_bias": [bias]}
 
@@ -110,8 +133,9 @@ def _layout(architecture):
 def _piece(name, own, theirs, layers):
     stacked, turned = _STACKED.fullmatch(name), is_output(name)
     if stacked:
-        return Piece(f"model/transformer/{stacked[2]}", (layers, *theirs), own_shape=own,
-                     row=int(stacked[1]))
+        return Piece(
+            f"model/transformer/{stacked[2]}", (layers, *theirs), own_shape=own, row=int(stacked[1])
+        )
     for pattern, new in _NAMES:
         name = re.sub(pattern, new, name)
     return Piece(f"model/{name}", theirs, transposed=turned, own_shape=own)

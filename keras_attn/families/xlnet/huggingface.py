@@ -32,25 +32,58 @@ from keras_attn.registry import TASKS
 _BARE = "XLNetModel"
 _MODELS = {"XLNetLMHeadModel": "permutation_lm", _BARE: "permutation_lm"}
 _FIELDS = {
-    "vocabulary_size": "vocab_size", "num_layers": "n_layer", "hidden_dim": "d_model",
-    "num_heads": "n_head", "intermediate_dim": "d_inner", "dropout": "dropout",
-    "attention_dropout": "dropout", "memory_length": "mem_len", "reuse_length": "reuse_len",
-    "initializer_range": "initializer_range", "layer_norm_epsilon": "layer_norm_eps",
+    "vocabulary_size": "vocab_size",
+    "num_layers": "n_layer",
+    "hidden_dim": "d_model",
+    "num_heads": "n_head",
+    "intermediate_dim": "d_inner",
+    "dropout": "dropout",
+    "attention_dropout": "dropout",
+    "memory_length": "mem_len",
+    "reuse_length": "reuse_len",
+    "initializer_range": "initializer_range",
+    "layer_norm_epsilon": "layer_norm_eps",
 }
-_ACTIVATIONS = {"gelu": "gelu_erf", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh",
-                "relu": "relu", "silu": "silu"}
+_ACTIVATIONS = {
+    "gelu": "gelu_erf",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "relu": "relu",
+    "silu": "silu",
+}
 # What `transformers` takes where config.json is silent.
 _DEFAULTS = {
-    "vocab_size": 32000, "n_layer": 24, "d_model": 1024, "n_head": 16, "d_inner": 4096,
-    "dropout": 0.1, "mem_len": 512, "reuse_len": None, "clamp_len": -1, "ff_activation": "gelu",
-    "initializer_range": 0.02, "layer_norm_eps": 1e-12, "attn_type": "bi", "untie_r": True,
-    "bi_data": False, "same_length": False, "tie_word_embeddings": True, "summary_type": "last",
-    "summary_use_proj": True, "summary_activation": "tanh", "summary_last_dropout": 0.1,
+    "vocab_size": 32000,
+    "n_layer": 24,
+    "d_model": 1024,
+    "n_head": 16,
+    "d_inner": 4096,
+    "dropout": 0.1,
+    "mem_len": 512,
+    "reuse_len": None,
+    "clamp_len": -1,
+    "ff_activation": "gelu",
+    "initializer_range": 0.02,
+    "layer_norm_eps": 1e-12,
+    "attn_type": "bi",
+    "untie_r": True,
+    "bi_data": False,
+    "same_length": False,
+    "tie_word_embeddings": True,
+    "summary_type": "last",
+    "summary_use_proj": True,
+    "summary_activation": "tanh",
+    "summary_last_dropout": 0.1,
     "id2label": {"0": "LABEL_0", "1": "LABEL_1"},
 }
 # Of these we have one; another changes the numbers.
-_NEEDED = {"attn_type": "bi", "untie_r": True, "bi_data": False, "same_length": False,
-           "tie_word_embeddings": True}
+_NEEDED = {
+    "attn_type": "bi",
+    "untie_r": True,
+    "bi_data": False,
+    "same_length": False,
+    "tie_word_embeddings": True,
+}
 _SUMMARY = {"summary_type": "last", "summary_use_proj": True, "summary_activation": "tanh"}
 _DROPOUT = "summary_last_dropout"
 _PREFIX, _TABLE, _HEAD = "transformer.", "transformer.word_embedding.weight", "lm_loss.weight"
@@ -84,20 +117,30 @@ def read(folder, config=None):
     both = tied and _HEAD in tensors.header and _TABLE in tensors.header
     table = _HEAD if tied and _TABLE not in tensors.header else _TABLE
     tensors_of = _layout(architecture, task, heads, table)
-    weights = _without_head(tensors, tensors_of) if bare else tensors.take(
-        tensors_of, {_HEAD} if both else ())
+    weights = (
+        _without_head(tensors, tensors_of)
+        if bare
+        else tensors.take(tensors_of, {_HEAD} if both else ())
+    )
     if both and not tensors.equal(_HEAD, _TABLE):
-        raise UserError(f"{_HEAD} must be the same as {_TABLE}. "
-                        f"Received: another in {tensors.source}")
+        raise UserError(
+            f"{_HEAD} must be the same as {_TABLE}. Received: another in {tensors.source}"
+        )
     settings = read_optional(folder, CONFIG)
     lowercase = settings.get("do_lower_case")
-    if lowercase not in (None, True, False) or settings.get("keep_accents") or \
-            settings.get("remove_space") is False:
-        raise UserError("A tokenizer must treat text as XLNet's does: keep_accents=False, "
-                        f"remove_space=True. Received: another in {folder}")
+    if (
+        lowercase not in (None, True, False)
+        or settings.get("keep_accents")
+        or settings.get("remove_space") is False
+    ):
+        raise UserError(
+            "A tokenizer must treat text as XLNet's does: keep_accents=False, "
+            f"remove_space=True. Received: another in {folder}"
+        )
     tokenizer, lowercase = read_tokenizer(folder, architecture["vocabulary_size"], lowercase)
-    return TrainedModel(folder, FAMILY, task, architecture, heads, weights, tokenizer, lowercase,
-                        **files)
+    return TrainedModel(
+        folder, FAMILY, task, architecture, heads, weights, tokenizer, lowercase, **files
+    )
 
 
 def write(folder, trained):
@@ -121,16 +164,26 @@ def write(folder, trained):
         "clamp_len": architecture["max_distance"] or -1,
         "ff_activation": written_activation(architecture, _ACTIVATIONS, "transformers"),
         "d_head": architecture["hidden_dim"] // architecture["num_heads"],
-        **_NEEDED, **_SUMMARY, "bos_token_id": 1, "eos_token_id": 2,
-        "pad_token_id": tokenizer.pad_id, "dtype": "float32",
+        **_NEEDED,
+        **_SUMMARY,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "pad_token_id": tokenizer.pad_id,
+        "dtype": "float32",
         **TASKS[trained.task].write_head(trained, _DROPOUT),
     }
     tensors_of = _layout(architecture, trained.task, trained.heads, _TABLE)
     write_tensors(folder, dict(split(tensors_of, trained.weights)))
     tokenizer.write(folder)
-    write_json(os.path.join(folder, CONFIG), {
-        "tokenizer_class": "XLNetTokenizer", "do_lower_case": tokenizer.lowercase,
-        "remove_space": True, "keep_accents": False})
+    write_json(
+        os.path.join(folder, CONFIG),
+        {
+            "tokenizer_class": "XLNetTokenizer",
+            "do_lower_case": tokenizer.lowercase,
+            "remove_space": True,
+            "keep_accents": False,
+        },
+    )
     # Last: without it the folder is none of `transformers`.
     write_json(os.path.join(folder, "config.json"), config)
 
@@ -140,8 +193,13 @@ def _without_head(tensors, tensors_of):
     tensors_of = dict(tensors_of)
     [bias] = tensors_of.pop("output_bias")
     if _TABLE not in tensors.header:
-        tensors_of = {path: [dataclasses.replace(piece, name=piece.name.removeprefix(_PREFIX))
-                             for piece in pieces] for path, pieces in tensors_of.items()}
+        tensors_of = {
+            path: [
+                dataclasses.replace(piece, name=piece.name.removeprefix(_PREFIX))
+                for piece in pieces
+            ]
+            for path, pieces in tensors_of.items()
+        }
     return {**tensors.take(tensors_of), "output_bias": np.zeros(bias.shape, np.float32)}
 
 
@@ -149,18 +207,24 @@ def _architecture(config, path, most_layers):
     activation = read_activation(config, "ff_activation", _ACTIVATIONS, path)
     farthest = config["clamp_len"]
     if isinstance(farthest, bool) or not isinstance(farthest, int):
-        raise UserError(f"clamp_len must be a whole number. "
-                        f"Received: {shorten(farthest)} in {path}")
+        raise UserError(
+            f"clamp_len must be a whole number. Received: {shorten(farthest)} in {path}"
+        )
     given = {ours: config[theirs] for ours, theirs in _FIELDS.items()}
-    given.update(activation=activation, memory_length=given["memory_length"] or 0,
-                 reuse_length=given["reuse_length"] or None,
-                 max_distance=farthest if farthest > 0 else None)
+    given.update(
+        activation=activation,
+        memory_length=given["memory_length"] or 0,
+        reuse_length=given["reuse_length"] or None,
+        max_distance=farthest if farthest > 0 else None,
+    )
     return check_architecture(FAMILY, given, path, most_layers)
 
 
 def _layout(architecture, task, heads, table):
-    encoder = {path: [_piece(table if name == _TABLE else name, own, theirs) for name in names]
-               for path, names, own, theirs in parts(architecture)}
+    encoder = {
+        path: [_piece(table if name == _TABLE else name, own, theirs) for name in names]
+        for path, names, own, theirs in parts(architecture)
+    }
     if task == "permutation_lm":
         bias = Piece("lm_loss.bias", (architecture["vocabulary_size"],))
         return {**encoder, "output_bias": [bias]}

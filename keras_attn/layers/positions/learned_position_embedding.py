@@ -49,8 +49,13 @@ class LearnedPositionEmbedding(CheckedLayer):
 
     AXES = {"inputs": "BTD"}
 
-    def __init__(self, max_length: int, initializer: Initializer = "glorot_uniform",
-                 seed: int | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        max_length: int,
+        initializer: Initializer = "glorot_uniform",
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         require_sizes(max_length=max_length)
         self.max_length = max_length

@@ -58,9 +58,16 @@ class RelativePositionBias(CheckedLayer):
 
     AXES = {"query": "...", "key": "..."}  # only their lengths are used
 
-    def __init__(self, num_heads: int, num_buckets: int = 32, max_distance: int = 128,
-                 bidirectional: bool = True, initializer: Initializer = "glorot_uniform",
-                 seed: int | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        num_heads: int,
+        num_buckets: int = 32,
+        max_distance: int = 128,
+        bidirectional: bool = True,
+        initializer: Initializer = "glorot_uniform",
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         require_sizes(num_heads=num_heads, num_buckets=num_buckets, max_distance=max_distance)
         exact = num_buckets // (4 if bidirectional else 2)
@@ -69,7 +76,8 @@ class RelativePositionBias(CheckedLayer):
                 "RelativePositionBias: num_buckets must be even and at least 4 (2 if not "
                 f"bidirectional), and max_distance larger than {exact}, the number of buckets for "
                 f"single distances. Received: num_buckets={num_buckets}, "
-                f"max_distance={max_distance}")
+                f"max_distance={max_distance}"
+            )
         self.num_heads = num_heads
         self.num_buckets = num_buckets
         self.max_distance = max_distance
@@ -79,8 +87,12 @@ class RelativePositionBias(CheckedLayer):
 
     def build(self, query_shape: Shape, key_shape: Shape | None = None) -> None:
         self.table = self.add_weight(
-            name="table", shape=(self.num_buckets, self.num_heads), dtype="float32",
-            initializer=seeded_initializer(self.initializer, self.seed), autocast=False)
+            name="table",
+            shape=(self.num_buckets, self.num_heads),
+            dtype="float32",
+            initializer=seeded_initializer(self.initializer, self.seed),
+            autocast=False,
+        )
         self.built = True
 
     def call(self, query: Tensor, key: Tensor | None = None, offset: Tensor | int = 0) -> Tensor:
@@ -112,7 +124,12 @@ class RelativePositionBias(CheckedLayer):
     compute_output_spec = traced_output_spec
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "num_heads": self.num_heads,
-                "num_buckets": self.num_buckets, "max_distance": self.max_distance,
-                "bidirectional": self.bidirectional,
-                "initializer": keras.initializers.serialize(self.initializer), "seed": self.seed}
+        return {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "num_buckets": self.num_buckets,
+            "max_distance": self.max_distance,
+            "bidirectional": self.bidirectional,
+            "initializer": keras.initializers.serialize(self.initializer),
+            "seed": self.seed,
+        }

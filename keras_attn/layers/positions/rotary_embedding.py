@@ -48,12 +48,15 @@ class RotaryEmbedding(CheckedLayer):
           [0.54  0.841]]]
     """
 
-    def __init__(self, layout: str = "interleaved", max_wavelength: float = 10000.0, **kwargs: Any
-                 ) -> None:
+    def __init__(
+        self, layout: str = "interleaved", max_wavelength: float = 10000.0, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         if layout not in ("interleaved", "halves"):
-            raise ValueError("RotaryEmbedding: layout must be 'interleaved' or 'halves'. "
-                             f"Received: layout={layout!r}")
+            raise ValueError(
+                "RotaryEmbedding: layout must be 'interleaved' or 'halves'. "
+                f"Received: layout={layout!r}"
+            )
         require_positive(max_wavelength=max_wavelength)
         self.layout = layout
         self.max_wavelength = max_wavelength
@@ -61,8 +64,10 @@ class RotaryEmbedding(CheckedLayer):
 
     def build(self, input_shape: Shape) -> None:
         if input_shape[-1] % 2:
-            raise ValueError("RotaryEmbedding: the depth of the inputs must be even. "
-                             f"Received: input_shape={input_shape}")
+            raise ValueError(
+                "RotaryEmbedding: the depth of the inputs must be even. "
+                f"Received: input_shape={input_shape}"
+            )
         self.built = True
 
     def call(self, inputs: Tensor, position_ids: Tensor | None = None) -> Tensor:
@@ -75,7 +80,7 @@ class RotaryEmbedding(CheckedLayer):
         sines, cosines = ops.sin(angles), ops.cos(angles)
         x = ops.cast(inputs, "float32")
         if self.layout == "halves":
-            first, second = x[..., :depth // 2], x[..., depth // 2:]
+            first, second = x[..., : depth // 2], x[..., depth // 2 :]
         else:
             first, second = x[..., ::2], x[..., 1::2]
         turned = first * cosines - second * sines, second * cosines + first * sines
@@ -89,5 +94,8 @@ class RotaryEmbedding(CheckedLayer):
         return input_shape
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "layout": self.layout,
-                "max_wavelength": self.max_wavelength}
+        return {
+            **super().get_config(),
+            "layout": self.layout,
+            "max_wavelength": self.max_wavelength,
+        }

@@ -48,8 +48,9 @@ class SinusoidalPositionEncoding(CheckedLayer):
 
     AXES = {"inputs": "BTD"}
 
-    def __init__(self, max_wavelength: float = 10000.0, layout: str = "interleaved", **kwargs: Any
-                 ) -> None:
+    def __init__(
+        self, max_wavelength: float = 10000.0, layout: str = "interleaved", **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         require_positive(max_wavelength=max_wavelength)
         if layout not in ("interleaved", "concat"):

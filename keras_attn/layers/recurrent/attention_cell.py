@@ -73,23 +73,34 @@ class AttentionCell(CheckedLayer):
          [0.5 0.5]]
     """
 
-    def __init__(self, cell: LayerLike, attention: LayerLike | None, order: str = "attend_last",
-                 input_feeding: bool = True, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        cell: LayerLike,
+        attention: LayerLike | None,
+        order: str = "attend_last",
+        input_feeding: bool = True,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         if order not in ORDERS:
-            raise ValueError(f"AttentionCell: order must be one of {', '.join(ORDERS)}. "
-                             f"Received: order={order!r}")
+            raise ValueError(
+                f"AttentionCell: order must be one of {', '.join(ORDERS)}. "
+                f"Received: order={order!r}"
+            )
         cell, attention = as_layer(cell), as_layer(attention)
         if attention is not None and not isinstance(attention, keras.layers.Layer):
-            raise ValueError("AttentionCell: attention must be a layer or None. "
-                             f"Received: attention={attention!r}")
+            raise ValueError(
+                "AttentionCell: attention must be a layer or None. "
+                f"Received: attention={attention!r}"
+            )
         _require_call(attention)
         for one in getattr(cell, "cells", [cell]):
             if getattr(one, "dropout", 0) or getattr(one, "recurrent_dropout", 0):
                 raise ValueError(
                     "AttentionCell: cells with dropout are not supported, as their dropout masks "
                     "cannot be carried through the time loop. Use the dropout of RecurrentDecoder "
-                    f"instead. Received: cell={one}")
+                    f"instead. Received: cell={one}"
+                )
         self.cell = cell
         self.attention = attention
         self.order = order
@@ -100,7 +111,8 @@ class AttentionCell(CheckedLayer):
             raise ValueError(
                 'AttentionCell: the estimator of HardAttention must be "gumbel" or '
                 '"straight_through", as a decoder does not store the samples that reinforce_loss '
-                'requires. Received: estimator="reinforce"')
+                'requires. Received: estimator="reinforce"'
+            )
         self._feeds = attention is not None and input_feeding and order == "attend_last"
         # Exact types: subclasses may compute something else.
         score = getattr(inner, "score", None)
@@ -146,18 +158,28 @@ class AttentionCell(CheckedLayer):
         given = [tuple(x.shape) for x in keras.tree.flatten(initial_state)]
         sizes = keras.tree.flatten(self.cell.state_size)
         if [shape[1:] for shape in given] != [(size,) for size in sizes]:
-            raise ValueError("AttentionCell: initial_state must have the shapes of the cell's "
-                             f"states, {', '.join(f'(N, {size})' for size in sizes)}. "
-                             f"Received: initial_state of shapes {given}")
-        states = {"cell": keras.tree.map_structure(
-            lambda x: ops.cast(x, self.compute_dtype), list(initial_state))}
+            raise ValueError(
+                "AttentionCell: initial_state must have the shapes of the cell's "
+                f"states, {', '.join(f'(N, {size})' for size in sizes)}. "
+                f"Received: initial_state of shapes {given}"
+            )
+        states = {
+            "cell": keras.tree.map_structure(
+                lambda x: ops.cast(x, self.compute_dtype), list(initial_state)
+            )
+        }
         if self._feeds:
             states["fed"] = ops.zeros((batch_size, self._width), self.compute_dtype)
         return states
 
-    def call(self, inputs: Tensor, states: dict[str, Nest], memory: dict[str, Tensor],
-             index: Tensor | int = 0, training: bool | None = None
-             ) -> tuple[dict[str, Tensor], dict[str, Nest]]:
+    def call(
+        self,
+        inputs: Tensor,
+        states: dict[str, Nest],
+        memory: dict[str, Tensor],
+        index: Tensor | int = 0,
+        training: bool | None = None,
+    ) -> tuple[dict[str, Tensor], dict[str, Nest]]:
         own = states["cell"]
         if self.attention is not None and self.order == "attend_first":
             # Each cell of a stack has a tensor or a list of tensors as state.
@@ -174,11 +196,16 @@ class AttentionCell(CheckedLayer):
         output, own = with_nonempty_batch(self.cell, inputs, own)
         attended, weights = self._attend(output[:, None], memory, index, training)
         attended = attended[:, 0]
-        return ({"output": attended, "weights": weights[:, 0]},
-                {"cell": own, "fed": attended})
+        return ({"output": attended, "weights": weights[:, 0]}, {"cell": own, "fed": attended})
 
-    def read_out(self, outputs: dict[str, Tensor], inputs: Tensor, memory: dict[str, Tensor],
-                 index: Tensor | int = 0, training: bool | None = None) -> tuple[Tensor, Tensor]:
+    def read_out(
+        self,
+        outputs: dict[str, Tensor],
+        inputs: Tensor,
+        memory: dict[str, Tensor],
+        index: Tensor | int = 0,
+        training: bool | None = None,
+    ) -> tuple[Tensor, Tensor]:
         """Computes the features from which words are predicted, for many steps at once.
 
         Args:
@@ -202,24 +229,37 @@ class AttentionCell(CheckedLayer):
     def _attend(self, query, memory, index, training):
         return group_by_source(
             lambda grouped: self._attend_grouped(
-                grouped, memory, index, ops.shape(query)[1], training),
-            query, memory)
+                grouped, memory, index, ops.shape(query)[1], training
+            ),
+            query,
+            memory,
+        )
 
     def _attend_grouped(self, query, memory, index, length, training):
         inner = self._inner
         if self._projecting is not None:
             context, weights = attend_to_memory(
-                self._projecting, query, memory, inner.dropout if training else 0.0,
-                inner.seed_generator)
+                self._projecting,
+                query,
+                memory,
+                inner.dropout if training else 0.0,
+                inner.seed_generator,
+            )
         else:
             given = {}
             if isinstance(inner, LocalAttention) and inner.alignment == "monotonic":
                 # The targets of a source are in one row; positions restart with each target.
                 given["query_positions"] = index + (
-                    ops.arange(ops.shape(query)[1], dtype="int32") % length)
+                    ops.arange(ops.shape(query)[1], dtype="int32") % length
+                )
             context, weights = inner(
-                query, memory["value"], value_mask=memory.get("mask"),
-                return_attention_scores=True, training=training, **given)
+                query,
+                memory["value"],
+                value_mask=memory.get("mask"),
+                return_attention_scores=True,
+                training=training,
+                **given,
+            )
         if len(weights.shape) == 4:  # (B, H, T, S), of several heads
             weights = ops.mean(weights, axis=1)
         if inner is self.attention:
@@ -227,9 +267,13 @@ class AttentionCell(CheckedLayer):
         return self.attention.join(context, query), weights
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "cell": layer_config(self.cell, self),
-                "attention": layer_config(self.attention, self), "order": self.order,
-                "input_feeding": self.input_feeding}
+        return {
+            **super().get_config(),
+            "cell": layer_config(self.cell, self),
+            "attention": layer_config(self.attention, self),
+            "order": self.order,
+            "input_feeding": self.input_feeding,
+        }
 
 
 def _require_call(attention):
@@ -241,6 +285,8 @@ def _require_call(attention):
         return
     missing = {"value", "value_mask", "return_attention_scores"} - parameters.keys()
     if missing:
-        raise ValueError("AttentionCell: attention must be a layer that is called with query and "
-                         f"value, such as Attention. Its call has no {', '.join(sorted(missing))}. "
-                         f"Received: attention={attention}")
+        raise ValueError(
+            "AttentionCell: attention must be a layer that is called with query and "
+            f"value, such as Attention. Its call has no {', '.join(sorted(missing))}. "
+            f"Received: attention={attention}"
+        )

@@ -66,17 +66,25 @@ class BahdanauDecoderCell(CheckedLayer):
          [0.5 0.5]]
     """
 
-    def __init__(self, units: int, attention_units: int | None = None,
-                 readout_units: int | None = None, readout: str = "maxout",
-                 kernel_initializer: Initializer = "glorot_uniform",
-                 recurrent_initializer: Initializer = "orthogonal", seed: int | None = None,
-                 **kwargs: Any) -> None:
+    def __init__(
+        self,
+        units: int,
+        attention_units: int | None = None,
+        readout_units: int | None = None,
+        readout: str = "maxout",
+        kernel_initializer: Initializer = "glorot_uniform",
+        recurrent_initializer: Initializer = "orthogonal",
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         require_sizes(units=units)
         require_sizes(optional=True, attention_units=attention_units, readout_units=readout_units)
         if readout not in READOUTS:
-            raise ValueError(f"BahdanauDecoderCell: readout must be one of {', '.join(READOUTS)}. "
-                             f"Received: readout={readout!r}")
+            raise ValueError(
+                f"BahdanauDecoderCell: readout must be one of {', '.join(READOUTS)}. "
+                f"Received: readout={readout!r}"
+            )
         score_seed, *self._seeds = split_seed(seed, 7)
         self.units = units
         self.attention_units = attention_units or units
@@ -85,8 +93,13 @@ class BahdanauDecoderCell(CheckedLayer):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.recurrent_initializer = keras.initializers.get(recurrent_initializer)
         self.seed = seed
-        self.score = AdditiveScore(self.attention_units, kernel_initializer=kernel_initializer,
-                                   seed=score_seed, dtype=self.dtype_policy, name="score")
+        self.score = AdditiveScore(
+            self.attention_units,
+            kernel_initializer=kernel_initializer,
+            seed=score_seed,
+            dtype=self.dtype_policy,
+            name="score",
+        )
 
     @property
     def output_size(self) -> int:
@@ -99,15 +112,22 @@ class BahdanauDecoderCell(CheckedLayer):
         self.score.build((None, None, units), memory_shape)
         kernel, recurrent = self.kernel_initializer, self.recurrent_initializer
         # Columns of z, r and s' side by side; the input kernel also has those of the readout.
-        weights = {"input_kernel": ((input_shape[-1], 3 * units + read), kernel),
-                   "context_kernel": ((value_dim, 3 * units), kernel),
-                   "gate_kernel": ((units, 2 * units), recurrent),
-                   "candidate_kernel": ((units, units), recurrent),
-                   "initial_kernel": ((units, units), kernel),
-                   "readout_kernel": ((units + value_dim, read), kernel)}
+        weights = {
+            "input_kernel": ((input_shape[-1], 3 * units + read), kernel),
+            "context_kernel": ((value_dim, 3 * units), kernel),
+            "gate_kernel": ((units, 2 * units), recurrent),
+            "candidate_kernel": ((units, units), recurrent),
+            "initial_kernel": ((units, units), kernel),
+            "readout_kernel": ((units + value_dim, read), kernel),
+        }
         for (name, (shape, initializer)), seed in zip(weights.items(), self._seeds, strict=True):
-            setattr(self, name, self.add_weight(
-                name=name, shape=shape, initializer=seeded_initializer(initializer, seed)))
+            setattr(
+                self,
+                name,
+                self.add_weight(
+                    name=name, shape=shape, initializer=seeded_initializer(initializer, seed)
+                ),
+            )
         self.bias = self.add_weight(name="bias", shape=(3 * units + read,), initializer="zeros")
         self.built = True
 
@@ -131,29 +151,44 @@ class BahdanauDecoderCell(CheckedLayer):
         if initial_state is None:
             return [ops.zeros((batch_size, self.units), self.compute_dtype)]
         if initial_state.shape[-1] != self.units:
-            raise ValueError("BahdanauDecoderCell: the depth of initial_state must be "
-                             f"units={self.units}. "
-                             f"Received: initial_state.shape={tuple(initial_state.shape)}")
+            raise ValueError(
+                "BahdanauDecoderCell: the depth of initial_state must be "
+                f"units={self.units}. "
+                f"Received: initial_state.shape={tuple(initial_state.shape)}"
+            )
         initial_state = ops.cast(initial_state, self.compute_dtype)
         kernel = ops.cast(self.initial_kernel, self.compute_dtype)
         return [ops.tanh(ops.matmul(initial_state, kernel))]
 
-    def call(self, inputs: Tensor, states: list[Tensor], memory: dict[str, Tensor],
-             index: Tensor | int = 0) -> tuple[dict[str, Tensor], list[Tensor]]:
+    def call(
+        self,
+        inputs: Tensor,
+        states: list[Tensor],
+        memory: dict[str, Tensor],
+        index: Tensor | int = 0,
+    ) -> tuple[dict[str, Tensor], list[Tensor]]:
         (state,), units = states, self.units
         context, weights = group_by_source(
-            lambda query: attend_to_memory(self.score, query, memory), state[:, None], memory)
+            lambda query: attend_to_memory(self.score, query, memory), state[:, None], memory
+        )
         context = context[:, 0]
-        given = inputs[:, :3 * units] + ops.matmul(context, self.context_kernel)
-        gates = ops.sigmoid(given[:, :2 * units] + ops.matmul(state, self.gate_kernel))
+        given = inputs[:, : 3 * units] + ops.matmul(context, self.context_kernel)
+        gates = ops.sigmoid(given[:, : 2 * units] + ops.matmul(state, self.gate_kernel))
         update, reset = gates[:, :units], gates[:, units:]
-        candidate = ops.tanh(given[:, 2 * units:]
-                             + ops.matmul(reset * state, self.candidate_kernel))
+        candidate = ops.tanh(
+            given[:, 2 * units :] + ops.matmul(reset * state, self.candidate_kernel)
+        )
         outputs = {"state": state, "context": context, "weights": weights[:, 0]}
         return outputs, [state + update * (candidate - state)]
 
-    def read_out(self, outputs: dict[str, Tensor], inputs: Tensor, memory: dict[str, Tensor],
-                 index: Tensor | int = 0, training: bool | None = None) -> tuple[Tensor, Tensor]:
+    def read_out(
+        self,
+        outputs: dict[str, Tensor],
+        inputs: Tensor,
+        memory: dict[str, Tensor],
+        index: Tensor | int = 0,
+        training: bool | None = None,
+    ) -> tuple[Tensor, Tensor]:
         """Computes the features from which words are predicted, for many steps at once.
 
         Args:
@@ -166,7 +201,7 @@ class BahdanauDecoderCell(CheckedLayer):
         found = ops.concatenate([outputs["state"], outputs["context"]], axis=-1)
         kernel = ops.cast(self.readout_kernel, found.dtype)
         found = linear(found, kernel)
-        found = found + inputs[..., 3 * self.units:]
+        found = found + inputs[..., 3 * self.units :]
         if self.readout == "tanh":
             return ops.tanh(found), outputs["weights"]
         pairs = ops.reshape(found, (*ops.shape(found)[:-1], self.readout_units, 2))
@@ -174,8 +209,12 @@ class BahdanauDecoderCell(CheckedLayer):
 
     def get_config(self) -> dict[str, Any]:
         return {
-            **super().get_config(), "units": self.units, "attention_units": self.attention_units,
-            "readout_units": self.readout_units, "readout": self.readout,
+            **super().get_config(),
+            "units": self.units,
+            "attention_units": self.attention_units,
+            "readout_units": self.readout_units,
+            "readout": self.readout,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "recurrent_initializer": keras.initializers.serialize(self.recurrent_initializer),
-            "seed": self.seed}
+            "seed": self.seed,
+        }

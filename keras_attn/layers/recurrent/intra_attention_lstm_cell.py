@@ -59,10 +59,16 @@ class IntraAttentionLSTMCell(CheckedLayer):
         [0.37  0.571 0.623]
     """
 
-    def __init__(self, units: int, max_length: int, attention_units: int | None = None,
-                 kernel_initializer: Initializer = "glorot_uniform",
-                 recurrent_initializer: Initializer = "orthogonal", seed: int | None = None,
-                 **kwargs: Any) -> None:
+    def __init__(
+        self,
+        units: int,
+        max_length: int,
+        attention_units: int | None = None,
+        kernel_initializer: Initializer = "glorot_uniform",
+        recurrent_initializer: Initializer = "orthogonal",
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         require_sizes(units=units, max_length=max_length)
         require_sizes(optional=True, attention_units=attention_units)
@@ -73,8 +79,13 @@ class IntraAttentionLSTMCell(CheckedLayer):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.recurrent_initializer = keras.initializers.get(recurrent_initializer)
         self.seed = seed
-        self.score = AdditiveScore(self.attention_units, kernel_initializer=kernel_initializer,
-                                   seed=score_seed, dtype=self.dtype_policy, name="score")
+        self.score = AdditiveScore(
+            self.attention_units,
+            kernel_initializer=kernel_initializer,
+            seed=score_seed,
+            dtype=self.dtype_policy,
+            name="score",
+        )
         # h, c and the projected key of each step. Flat, as Keras broadcasts masks to (B, ...).
         self._width = 2 * units + self.attention_units
         self.state_size = [units, units, max_length, max_length * self._width]
@@ -85,11 +96,15 @@ class IntraAttentionLSTMCell(CheckedLayer):
         self.score.build((None, None, depth + units), (None, None, units))
         kernel_seed, recurrent_seed = self._seeds
         self.kernel = self.add_weight(
-            name="kernel", shape=(depth, 4 * units),
-            initializer=seeded_initializer(self.kernel_initializer, kernel_seed))
+            name="kernel",
+            shape=(depth, 4 * units),
+            initializer=seeded_initializer(self.kernel_initializer, kernel_seed),
+        )
         self.recurrent_kernel = self.add_weight(
-            name="recurrent_kernel", shape=(units, 4 * units),
-            initializer=seeded_initializer(self.recurrent_initializer, recurrent_seed))
+            name="recurrent_kernel",
+            shape=(units, 4 * units),
+            initializer=seeded_initializer(self.recurrent_initializer, recurrent_seed),
+        )
 
         def forget_nothing(shape, dtype=None):
             parts = [ops.zeros((units,), dtype) for _ in range(4)]
@@ -107,15 +122,16 @@ class IntraAttentionLSTMCell(CheckedLayer):
         units, length, width = self.units, self.max_length, self._width
         places = ops.reshape(tape, (-1, length, width))
         query = self.score.project_query(ops.concatenate([inputs, summary], axis=-1)[:, None])
-        logits = self.score.from_projected(query, places[..., 2 * units:])
+        logits = self.score.from_projected(query, places[..., 2 * units :])
         weights = masked_softmax(logits, filled[:, None] > 0.5)
         # (B, 1, L) x (B, L, 2 units): averages of h and c.
-        found = weighted_average(weights, places[..., :2 * units])[:, 0]
+        found = weighted_average(weights, places[..., : 2 * units])[:, 0]
         summary, carry = found[:, :units], found[:, units:]
-        gates = (ops.matmul(inputs, self.kernel) + ops.matmul(summary, self.recurrent_kernel)
-                 + self.bias)
-        enter, keep, leave = ops.split(ops.sigmoid(gates[:, :3 * units]), 3, axis=-1)
-        carry = keep * carry + enter * ops.tanh(gates[:, 3 * units:])
+        gates = (
+            ops.matmul(inputs, self.kernel) + ops.matmul(summary, self.recurrent_kernel) + self.bias
+        )
+        enter, keep, leave = ops.split(ops.sigmoid(gates[:, : 3 * units]), 3, axis=-1)
+        carry = keep * carry + enter * ops.tanh(gates[:, 3 * units :])
         output = leave * ops.tanh(carry)
         newest = [output, carry, self.score.project_key(output)]
         # The newest entry is appended; the first, which is empty or the oldest, is dropped.
@@ -125,8 +141,11 @@ class IntraAttentionLSTMCell(CheckedLayer):
 
     def get_config(self) -> dict[str, Any]:
         return {
-            **super().get_config(), "units": self.units, "max_length": self.max_length,
+            **super().get_config(),
+            "units": self.units,
+            "max_length": self.max_length,
             "attention_units": self.attention_units,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "recurrent_initializer": keras.initializers.serialize(self.recurrent_initializer),
-            "seed": self.seed}
+            "seed": self.seed,
+        }

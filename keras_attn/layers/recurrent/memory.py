@@ -65,5 +65,7 @@ def group_by_source(function, query, memory):
     queries = shape[0] * shape[1] // at_least(sources, 1)
     grouped = ops.reshape(query, (sources, queries, query.shape[-1]))
     context, weights = function(grouped)
-    return (ops.reshape(context, (*shape[:2], context.shape[-1])),
-            ops.reshape(weights, (*shape[:2], ops.shape(weights)[-1])))
+    return (
+        ops.reshape(context, (*shape[:2], context.shape[-1])),
+        ops.reshape(weights, (*shape[:2], ops.shape(weights)[-1])),
+    )

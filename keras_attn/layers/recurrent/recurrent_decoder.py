@@ -96,18 +96,27 @@ class RecurrentDecoder(CheckedLayer):
 
     AXES = {"target_ids": "BT"}  # with a cache, the memory is a dictionary
 
-    def __init__(self, cell: LayerLike, vocabulary_size: int, embedding_dim: int,
-                 teacher_forcing_ratio: float | Callable[[Tensor], Tensor] | dict[str, Any] = 1.0,
-                 level: str = "sequence", dropout: float = 0.0, seed: int | None = None,
-                 **kwargs: Any) -> None:
+    def __init__(
+        self,
+        cell: LayerLike,
+        vocabulary_size: int,
+        embedding_dim: int,
+        teacher_forcing_ratio: float | Callable[[Tensor], Tensor] | dict[str, Any] = 1.0,
+        level: str = "sequence",
+        dropout: float = 0.0,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         require_sizes(vocabulary_size=vocabulary_size, embedding_dim=embedding_dim)
         ratio = as_layer(teacher_forcing_ratio)
         if not callable(ratio):
             require_probabilities(teacher_forcing_ratio=ratio)
         if level not in LEVELS:
-            raise ValueError(f"RecurrentDecoder: level must be one of {', '.join(LEVELS)}. "
-                             f"Received: level={level!r}")
+            raise ValueError(
+                f"RecurrentDecoder: level must be one of {', '.join(LEVELS)}. "
+                f"Received: level={level!r}"
+            )
         require_rates(dropout=dropout)
         self.cell = as_layer(cell)
         self.vocabulary_size = vocabulary_size
@@ -122,26 +131,35 @@ class RecurrentDecoder(CheckedLayer):
         _require_shapes(target_ids_shape, memory_shape)
         table_seed, output_seed, dropout_seed, draw_seed = split_seed(self.seed, 4)
         self.embedding = add_embedding(
-            self, "embedding", self.vocabulary_size, self.embedding_dim, table_seed)
+            self, "embedding", self.vocabulary_size, self.embedding_dim, table_seed
+        )
         if not self.cell.built:
             self.cell.build((None, self.embedding_dim), memory_shape)
         self.output_kernel = self.add_weight(
-            name="output_kernel", shape=(self.cell.output_size, self.vocabulary_size),
-            initializer=seeded_initializer("glorot_uniform", output_seed))
+            name="output_kernel",
+            shape=(self.cell.output_size, self.vocabulary_size),
+            initializer=seeded_initializer("glorot_uniform", output_seed),
+        )
         self.dropout_generator = dropout_generator(self.dropout, dropout_seed, "dropout")
         self.draw_generator = keras.random.SeedGenerator(draw_seed, name="draws")
         self.training_steps = None
         if callable(self.teacher_forcing_ratio):
             self.training_steps = self.add_weight(
-                name="training_steps", shape=(), dtype="int32", initializer="zeros",
-                trainable=False)
+                name="training_steps", shape=(), dtype="int32", initializer="zeros", trainable=False
+            )
         self.built = True
 
-    def call(self, target_ids: Tensor, memory: Nest,
-             memory_mask: Tensor | None = None, initial_state: Nest = None,
-             teacher_forcing_ratio: Tensor | float | None = None, cache: Nest = None,
-             cache_index: Tensor | int | None = None, training: bool | None = None
-             ) -> tuple[Tensor, ...]:
+    def call(
+        self,
+        target_ids: Tensor,
+        memory: Nest,
+        memory_mask: Tensor | None = None,
+        initial_state: Nest = None,
+        teacher_forcing_ratio: Tensor | float | None = None,
+        cache: Nest = None,
+        cache_index: Tensor | int | None = None,
+        training: bool | None = None,
+    ) -> tuple[Tensor, ...]:
         target_ids = ops.cast(target_ids, "int32")
         if cache is not None:
             return self._run_forced(target_ids, cache, memory, cache_index, False)
@@ -153,8 +171,13 @@ class RecurrentDecoder(CheckedLayer):
             target_ids = self._sample_inputs(target_ids, ratio, states, memory)
         return self._run_forced(target_ids, states, memory, 0, training)[:2]
 
-    def start_decoding(self, memory: Tensor, memory_mask: Tensor | None = None,
-                       initial_state: Nest = None, rows: int = 1) -> tuple[Nest, dict[str, Tensor]]:
+    def start_decoding(
+        self,
+        memory: Tensor,
+        memory_mask: Tensor | None = None,
+        initial_state: Nest = None,
+        rows: int = 1,
+    ) -> tuple[Nest, dict[str, Tensor]]:
         """Prepares step-by-step decoding.
 
         Args:
@@ -224,8 +247,9 @@ class RecurrentDecoder(CheckedLayer):
             return outputs, (index + 1, states)
 
         if ids.shape[1] == 1:
-            outputs, states = self.cell(inputs[:, 0], states, memory, index=index,
-                                        training=training)
+            outputs, states = self.cell(
+                inputs[:, 0], states, memory, index=index, training=training
+            )
             outputs = keras.tree.map_structure(lambda one: one[:, None], outputs)
         else:
             outputs, (_, states) = run_time_loop(step, inputs, (index, states))
@@ -251,23 +275,32 @@ class RecurrentDecoder(CheckedLayer):
     def compute_mask(self, inputs: Nest, previous_mask: Nest) -> None:
         return None
 
-    def compute_output_shape(self, target_ids_shape: Shape, memory_shape: Shape
-                             ) -> tuple[Shape, Shape]:
-        return ((*target_ids_shape, self.vocabulary_size),
-                (*target_ids_shape, memory_shape[1]))
+    def compute_output_shape(
+        self, target_ids_shape: Shape, memory_shape: Shape
+    ) -> tuple[Shape, Shape]:
+        return ((*target_ids_shape, self.vocabulary_size), (*target_ids_shape, memory_shape[1]))
 
     compute_output_spec = traced_output_spec
 
     def get_config(self) -> dict[str, Any]:
         ratio = self.teacher_forcing_ratio
         return {
-            **super().get_config(), "cell": layer_config(self.cell, self),
-            "vocabulary_size": self.vocabulary_size, "embedding_dim": self.embedding_dim,
+            **super().get_config(),
+            "cell": layer_config(self.cell, self),
+            "vocabulary_size": self.vocabulary_size,
+            "embedding_dim": self.embedding_dim,
             "teacher_forcing_ratio": (
-                keras.saving.serialize_keras_object(ratio) if callable(ratio) else ratio),
-            "level": self.level, "dropout": self.dropout, "seed": self.seed}
+                keras.saving.serialize_keras_object(ratio) if callable(ratio) else ratio
+            ),
+            "level": self.level,
+            "dropout": self.dropout,
+            "seed": self.seed,
+        }
 
 
 def _require_shapes(target_ids_shape, memory_shape):
-    require_axes("RecurrentDecoder", {"target_ids": "BT", "memory": "BSD"},
-                 {"target_ids": target_ids_shape, "memory": memory_shape})
+    require_axes(
+        "RecurrentDecoder",
+        {"target_ids": "BT", "memory": "BSD"},
+        {"target_ids": target_ids_shape, "memory": memory_shape},
+    )

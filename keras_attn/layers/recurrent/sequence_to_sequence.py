@@ -67,27 +67,40 @@ class SequenceToSequence(CheckedLayer):
 
     AXES = {"source": "BSD", "target": "BTE"}
 
-    def __init__(self, encoder: LayerLike, decoder: LayerLike, context: str = "states",
-                 reduce: str = "last", seed: int | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        encoder: LayerLike,
+        decoder: LayerLike,
+        context: str = "states",
+        reduce: str = "last",
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         if context not in CONTEXTS:
-            raise ValueError(f"SequenceToSequence: context must be one of {', '.join(CONTEXTS)}. "
-                             f"Received: context={context!r}")
+            raise ValueError(
+                f"SequenceToSequence: context must be one of {', '.join(CONTEXTS)}. "
+                f"Received: context={context!r}"
+            )
         reduce_seed, self._kernel_seed = split_seed(seed, 2)
         encoder, decoder = as_layer(encoder), as_layer(decoder)
         if context == "states" and encoder.state_size != decoder.state_size:
             raise ValueError(
                 "SequenceToSequence: context='states' requires cells with equal state sizes. "
-                f"Received: encoder={encoder.state_size}, decoder={decoder.state_size}")
+                f"Received: encoder={encoder.state_size}, decoder={decoder.state_size}"
+            )
         self.context = context
         self.reduce = reduce
         self.seed = seed
         self.encoder, self.decoder = (
-            keras.layers.RNN(cell, return_sequences=True, return_state=True, name=name,
-                             dtype=self.dtype_policy)
-            for cell, name in ((encoder, "encoder"), (decoder, "decoder")))
-        self.summary = SequenceToVector(reduce, seed=reduce_seed, dtype=self.dtype_policy,
-                                        name="summary")
+            keras.layers.RNN(
+                cell, return_sequences=True, return_state=True, name=name, dtype=self.dtype_policy
+            )
+            for cell, name in ((encoder, "encoder"), (decoder, "decoder"))
+        )
+        self.summary = SequenceToVector(
+            reduce, seed=reduce_seed, dtype=self.dtype_policy, name="summary"
+        )
         self.supports_masking = True
 
     def build(self, source_shape: Shape, target_shape: Shape) -> None:
@@ -103,12 +116,20 @@ class SequenceToSequence(CheckedLayer):
         if self.context in ("summary", "both"):
             first = keras.tree.flatten(self.decoder.state_size)[0]
             self.kernel = self.add_weight(
-                name="kernel", shape=(encoded[-1], first),
-                initializer=seeded_initializer("glorot_uniform", self._kernel_seed))
+                name="kernel",
+                shape=(encoded[-1], first),
+                initializer=seeded_initializer("glorot_uniform", self._kernel_seed),
+            )
         self.built = True
 
-    def call(self, source: Tensor, target: Tensor, source_mask: Tensor | None = None,
-             target_mask: Tensor | None = None, training: bool | None = None) -> Tensor:
+    def call(
+        self,
+        source: Tensor,
+        target: Tensor,
+        source_mask: Tensor | None = None,
+        target_mask: Tensor | None = None,
+        training: bool | None = None,
+    ) -> Tensor:
         source_mask = as_mask(source_mask, "source_mask")
         target_mask = as_mask(target_mask, "target_mask")
         encoded, *states = run_rnn(self.encoder, source, source_mask, training=training)
@@ -116,16 +137,16 @@ class SequenceToSequence(CheckedLayer):
             states = None
             summary = self.summary(encoded, mask=source_mask)
         if self.context in ("input", "both"):
-            beside = ops.broadcast_to(
-                summary[:, None], (*ops.shape(target)[:2], summary.shape[-1]))
+            beside = ops.broadcast_to(summary[:, None], (*ops.shape(target)[:2], summary.shape[-1]))
             target = ops.concatenate([target, beside], axis=-1)
         if self.kernel is not None:
             states = self.decoder.get_initial_state(batch_size=ops.shape(target)[0])
             flat = keras.tree.flatten(states)
             flat[0] = ops.tanh(ops.matmul(summary, self.kernel))
             states = keras.tree.pack_sequence_as(states, flat)
-        return run_rnn(self.decoder, target, target_mask, initial_state=states,
-                       training=training)[0]
+        return run_rnn(self.decoder, target, target_mask, initial_state=states, training=training)[
+            0
+        ]
 
     def compute_mask(self, inputs: Nest, previous_mask: Nest) -> None:
         return None  # Keras would attach the source mask; the decoder attached the target mask
@@ -135,6 +156,11 @@ class SequenceToSequence(CheckedLayer):
         return (*target_shape[:2], depth)
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "encoder": layer_config(self.encoder.cell, self),
-                "decoder": layer_config(self.decoder.cell, self), "context": self.context,
-                "reduce": self.reduce, "seed": self.seed}
+        return {
+            **super().get_config(),
+            "encoder": layer_config(self.encoder.cell, self),
+            "decoder": layer_config(self.decoder.cell, self),
+            "context": self.context,
+            "reduce": self.reduce,
+            "seed": self.seed,
+        }

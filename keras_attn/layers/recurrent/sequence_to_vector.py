@@ -52,12 +52,15 @@ class SequenceToVector(CheckedLayer):
 
     AXES = {"inputs": "BTD"}
 
-    def __init__(self, reduce: str = "last", units: int | None = None, seed: int | None = None,
-                 **kwargs: Any) -> None:
+    def __init__(
+        self, reduce: str = "last", units: int | None = None, seed: int | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         if reduce not in REDUCTIONS:
-            raise ValueError(f"SequenceToVector: reduce must be one of {', '.join(REDUCTIONS)}. "
-                             f"Received: reduce={reduce!r}")
+            raise ValueError(
+                f"SequenceToVector: reduce must be one of {', '.join(REDUCTIONS)}. "
+                f"Received: reduce={reduce!r}"
+            )
         if reduce != "attention":
             reject_unused('reduce="attention"', units=(units, None))
         self.reduce = reduce
@@ -65,8 +68,9 @@ class SequenceToVector(CheckedLayer):
         self.seed = seed
         self.pooling = None
         if reduce == "attention":
-            self.pooling = AttentionPooling(units, seed=seed, dtype=self.dtype_policy,
-                                            name="pooling")
+            self.pooling = AttentionPooling(
+                units, seed=seed, dtype=self.dtype_policy, name="pooling"
+            )
         self.supports_masking = True
 
     def build(self, input_shape: Shape) -> None:
@@ -74,8 +78,13 @@ class SequenceToVector(CheckedLayer):
             self.pooling.build(input_shape)
         self.built = True
 
-    def call(self, inputs: Tensor, mask: Tensor | None = None, lengths: Tensor | None = None,
-             inputs_mask: Tensor | None = None) -> Tensor:
+    def call(
+        self,
+        inputs: Tensor,
+        mask: Tensor | None = None,
+        lengths: Tensor | None = None,
+        inputs_mask: Tensor | None = None,
+    ) -> Tensor:
         length = ops.shape(inputs)[1]
         # Keras passes its implicit mask as `mask` if the inputs are the only tensor of the call,
         # else as `inputs_mask`.
@@ -96,7 +105,8 @@ class SequenceToVector(CheckedLayer):
         x = ops.cast(inputs, "float32")
         if self.reduce == "mean":
             found = ops.sum(ops.where(real > 0, x, 0.0), axis=1) / ops.maximum(
-                ops.sum(real, axis=1), 1.0)
+                ops.sum(real, axis=1), 1.0
+            )
         else:
             found = safe_max(ops.where(real > 0, x, MASKED), axis=1)
             found = ops.where(ops.any(mask, axis=1)[:, None], found, 0.0)
@@ -109,5 +119,9 @@ class SequenceToVector(CheckedLayer):
         return input_shape[0], input_shape[-1]
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "reduce": self.reduce, "units": self.units,
-                "seed": self.seed}
+        return {
+            **super().get_config(),
+            "reduce": self.reduce,
+            "units": self.units,
+            "seed": self.seed,
+        }

@@ -41,7 +41,8 @@ def run_time_loop(step, sequence, states):
         length = ops.convert_to_tensor(ops.shape(sequence)[1])
         outputs, last = _run_steps(step, padded, states)
         states = keras.tree.map_structure(
-            lambda new, old: ops.where(length > 0, new, old), last, states)
+            lambda new, old: ops.where(length > 0, new, old), last, states
+        )
         return keras.tree.map_structure(lambda x: x[:, :length], outputs), states
     return _run_steps(step, sequence, states)
 
@@ -58,14 +59,17 @@ def _run_steps(step, sequence, states):
 
     loop = keras.layers.RNN(_Cell(flat_step), return_sequences=True, name="time_loop")
     _, outputs, last = loop.inner_loop(sequence, keras.tree.flatten(states), mask=None)
-    return (keras.tree.pack_sequence_as(structure, list(outputs)),
-            keras.tree.pack_sequence_as(states, list(last)))
+    return (
+        keras.tree.pack_sequence_as(structure, list(outputs)),
+        keras.tree.pack_sequence_as(states, list(last)),
+    )
 
 
 def without_weight_gradients(layer):
     """Scope in which the weights of a layer get no gradient."""
     return keras.StatelessScope(
-        [(variable, ops.stop_gradient(variable.value)) for variable in layer.variables])
+        [(variable, ops.stop_gradient(variable.value)) for variable in layer.variables]
+    )
 
 
 def step_seeds(layer, index):
@@ -73,9 +77,12 @@ def step_seeds(layer, index):
 
     JAX cannot update seed variables inside a loop, so they are computed from the index.
     """
-    return keras.StatelessScope([
-        (variable, _advanced(variable, index) if _is_seed(variable) else variable.value)
-        for variable in layer.variables])
+    return keras.StatelessScope(
+        [
+            (variable, _advanced(variable, index) if _is_seed(variable) else variable.value)
+            for variable in layer.variables
+        ]
+    )
 
 
 def advance_seeds(layer, steps):

@@ -52,20 +52,26 @@ class VectorToSequence(CheckedLayer):
         super().__init__(**kwargs)
         require_sizes(length=length)
         if feed not in FEEDS:
-            raise ValueError(f"VectorToSequence: feed must be one of {', '.join(FEEDS)}. "
-                             f"Received: feed={feed!r}")
+            raise ValueError(
+                f"VectorToSequence: feed must be one of {', '.join(FEEDS)}. Received: feed={feed!r}"
+            )
         self.length = length
         self.feed = feed
         self.recurrent = keras.layers.RNN(
-            as_layer(cell), return_sequences=True, return_state=True, name="recurrent",
-            dtype=self.dtype_policy)
+            as_layer(cell),
+            return_sequences=True,
+            return_state=True,
+            name="recurrent",
+            dtype=self.dtype_policy,
+        )
 
     def build(self, input_shape: Shape) -> None:
         self.recurrent.build((input_shape[0], self.length, input_shape[-1]))
         self.built = True
 
-    def call(self, inputs: Tensor, initial_state: Nest = None, training: bool | None = None
-             ) -> Tensor:
+    def call(
+        self, inputs: Tensor, initial_state: Nest = None, training: bool | None = None
+    ) -> Tensor:
         x = inputs[:, None]
         if self.feed == "every":
             x = ops.repeat(x, self.length, axis=1)
@@ -74,9 +80,14 @@ class VectorToSequence(CheckedLayer):
         return run_rnn(self.recurrent, x, initial_state=initial_state, training=training)[0]
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
-        return self.recurrent.compute_output_shape(
-            (input_shape[0], self.length, input_shape[-1]))[0]
+        return self.recurrent.compute_output_shape((input_shape[0], self.length, input_shape[-1]))[
+            0
+        ]
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "cell": layer_config(self.recurrent.cell, self),
-                "length": self.length, "feed": self.feed}
+        return {
+            **super().get_config(),
+            "cell": layer_config(self.recurrent.cell, self),
+            "length": self.length,
+            "feed": self.feed,
+        }

@@ -7,5 +7,11 @@ from keras_attn.layers.scores.cosine_score import CosineScore
 from keras_attn.layers.scores.dot_score import DotScore
 from keras_attn.layers.scores.location_score import LocationScore
 
-__all__ = ["AdditiveScore", "BilinearScore", "ConcatScore", "CosineScore", "DotScore",
-           "LocationScore"]
+__all__ = [
+    "AdditiveScore",
+    "BilinearScore",
+    "ConcatScore",
+    "CosineScore",
+    "DotScore",
+    "LocationScore",
+]

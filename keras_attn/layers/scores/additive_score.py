@@ -56,9 +56,15 @@ class AdditiveScore(CheckedLayer):
 
     AXES = SEQUENCES
 
-    def __init__(self, units: int | None = None, use_bias: bool = False, normalize: bool = False,
-                 kernel_initializer: Initializer = "glorot_uniform", seed: int | None = None,
-                 **kwargs: Any) -> None:
+    def __init__(
+        self,
+        units: int | None = None,
+        use_bias: bool = False,
+        normalize: bool = False,
+        kernel_initializer: Initializer = "glorot_uniform",
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         require_sizes(optional=True, units=units)
         self.units = units
@@ -70,18 +76,26 @@ class AdditiveScore(CheckedLayer):
 
     def build(self, query_shape: Shape, key_shape: Shape) -> None:
         units = self.units or key_shape[-1]
-        shapes = {"query_kernel": (query_shape[-1], units), "key_kernel": (key_shape[-1], units),
-                  "vector": (units, 1)}
+        shapes = {
+            "query_kernel": (query_shape[-1], units),
+            "key_kernel": (key_shape[-1], units),
+            "vector": (units, 1),
+        }
         self.query_kernel, self.key_kernel, self.vector = (
-            self.add_weight(name=name, shape=shape,
-                            initializer=seeded_initializer(self.kernel_initializer, seed))
-            for (name, shape), seed in zip(shapes.items(), split_seed(self.seed, 3), strict=True))
+            self.add_weight(
+                name=name,
+                shape=shape,
+                initializer=seeded_initializer(self.kernel_initializer, seed),
+            )
+            for (name, shape), seed in zip(shapes.items(), split_seed(self.seed, 3), strict=True)
+        )
         self.bias = self.length = None
         if self.use_bias:
             self.bias = self.add_weight(name="bias", shape=(units,), initializer="zeros")
         if self.normalize:
             self.length = self.add_weight(
-                name="length", shape=(), initializer=keras.initializers.Constant(units**-0.5))
+                name="length", shape=(), initializer=keras.initializers.Constant(units**-0.5)
+            )
         self.built = True
 
     def call(self, query: Tensor, key: Tensor) -> Tensor:
@@ -102,14 +116,20 @@ class AdditiveScore(CheckedLayer):
         vector = self.vector
         if self.length is not None:
             vector = ops.cast(vector, "float32")
-            vector = ops.cast(self.length, "float32") * vector * ops.rsqrt(
-                ops.sum(ops.square(vector)))
+            vector = (
+                ops.cast(self.length, "float32") * vector * ops.rsqrt(ops.sum(ops.square(vector)))
+            )
         return linear(hidden, ops.cast(vector, hidden.dtype))[..., 0]
 
     def compute_output_shape(self, query_shape: Shape, key_shape: Shape) -> Shape:
         return (*query_shape[:-1], key_shape[-2])
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "units": self.units, "use_bias": self.use_bias,
-                "normalize": self.normalize, "seed": self.seed,
-                "kernel_initializer": keras.initializers.serialize(self.kernel_initializer)}
+        return {
+            **super().get_config(),
+            "units": self.units,
+            "use_bias": self.use_bias,
+            "normalize": self.normalize,
+            "seed": self.seed,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }

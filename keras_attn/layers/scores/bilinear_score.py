@@ -46,8 +46,12 @@ class BilinearScore(CheckedLayer):
 
     AXES = SEQUENCES
 
-    def __init__(self, kernel_initializer: Initializer = "glorot_uniform", seed: int | None = None,
-                 **kwargs: Any) -> None:
+    def __init__(
+        self,
+        kernel_initializer: Initializer = "glorot_uniform",
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.seed = seed
@@ -55,8 +59,10 @@ class BilinearScore(CheckedLayer):
 
     def build(self, query_shape: Shape, key_shape: Shape) -> None:
         self.kernel = self.add_weight(
-            name="kernel", shape=(query_shape[-1], key_shape[-1]),
-            initializer=seeded_initializer(self.kernel_initializer, self.seed))
+            name="kernel",
+            shape=(query_shape[-1], key_shape[-1]),
+            initializer=seeded_initializer(self.kernel_initializer, self.seed),
+        )
         self.built = True
 
     def call(self, query: Tensor, key: Tensor) -> Tensor:
@@ -70,5 +76,8 @@ class BilinearScore(CheckedLayer):
     compute_output_spec = traced_output_spec
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "seed": self.seed,
-                "kernel_initializer": keras.initializers.serialize(self.kernel_initializer)}
+        return {
+            **super().get_config(),
+            "seed": self.seed,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }

@@ -38,15 +38,18 @@ def make_score(score, units=None, seed=None, dtype=None):
         ValueError: If the score is unknown, or does not support the given units.
     """
     if units is not None and score not in WITH_UNITS:
-        raise ValueError(f"units is only supported with score={' or '.join(WITH_UNITS)}. Set the "
-                         f"units of a layer in that layer. Received: units={units}, "
-                         f"score={score!r}")
+        raise ValueError(
+            f"units is only supported with score={' or '.join(WITH_UNITS)}. Set the "
+            f"units of a layer in that layer. Received: units={units}, "
+            f"score={score!r}"
+        )
     score = as_layer(score)
     if isinstance(score, keras.layers.Layer):
         return score
     if not isinstance(score, str) or score not in SCORES:
-        raise ValueError(f"score must be a layer or one of {', '.join(SCORES)}. "
-                         f"Received: score={score!r}")
+        raise ValueError(
+            f"score must be a layer or one of {', '.join(SCORES)}. Received: score={score!r}"
+        )
     return SCORES[score](units, seed=seed, dtype=dtype, name="score")
 
 
@@ -57,8 +60,9 @@ def build_score(score, query_shape, key_shape):
     if len(inspect.signature(score.build).parameters) == 2:
         score.build(query_shape, key_shape)
     else:
-        score(*(keras.KerasTensor(shape, score.compute_dtype)
-                for shape in (query_shape, key_shape)))
+        score(
+            *(keras.KerasTensor(shape, score.compute_dtype) for shape in (query_shape, key_shape))
+        )
 
 
 def _without_seed(layer, seed, **kwargs):

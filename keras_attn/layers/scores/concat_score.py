@@ -53,8 +53,13 @@ class ConcatScore(CheckedLayer):
 
     AXES = SEQUENCES
 
-    def __init__(self, units: int | None = None, kernel_initializer: Initializer = "glorot_uniform",
-                 seed: int | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        units: int | None = None,
+        kernel_initializer: Initializer = "glorot_uniform",
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         require_sizes(optional=True, units=units)
         self.units = units
@@ -66,11 +71,15 @@ class ConcatScore(CheckedLayer):
         units = self.units or key_shape[-1]
         kernel_seed, vector_seed = split_seed(self.seed, 2)
         self.kernel = self.add_weight(
-            name="kernel", shape=(query_shape[-1] + key_shape[-1], units),
-            initializer=seeded_initializer(self.kernel_initializer, kernel_seed))
+            name="kernel",
+            shape=(query_shape[-1] + key_shape[-1], units),
+            initializer=seeded_initializer(self.kernel_initializer, kernel_seed),
+        )
         self.vector = self.add_weight(
-            name="vector", shape=(units, 1),
-            initializer=seeded_initializer(self.kernel_initializer, vector_seed))
+            name="vector",
+            shape=(units, 1),
+            initializer=seeded_initializer(self.kernel_initializer, vector_seed),
+        )
         self.built = True
 
     def call(self, query: Tensor, key: Tensor) -> Tensor:
@@ -85,5 +94,9 @@ class ConcatScore(CheckedLayer):
         return (*query_shape[:-1], key_shape[-2])
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "units": self.units, "seed": self.seed,
-                "kernel_initializer": keras.initializers.serialize(self.kernel_initializer)}
+        return {
+            **super().get_config(),
+            "units": self.units,
+            "seed": self.seed,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }

@@ -49,8 +49,9 @@ class CosineScore(CheckedLayer):
 
     AXES = {"query": "BTD", "key": "BSD"}
 
-    def __init__(self, beta: float = 1.0, learn_beta: bool = False, epsilon: float = 1e-8,
-                 **kwargs: Any) -> None:
+    def __init__(
+        self, beta: float = 1.0, learn_beta: bool = False, epsilon: float = 1e-8, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         require_positive(beta=beta)
         require_not_negative(epsilon=epsilon)
@@ -64,8 +65,11 @@ class CosineScore(CheckedLayer):
         self.log_beta = None
         if self.learn_beta:
             self.log_beta = self.add_weight(
-                name="log_beta", shape=(), autocast=False,
-                initializer=keras.initializers.Constant(math.log(self.beta)))
+                name="log_beta",
+                shape=(),
+                autocast=False,
+                initializer=keras.initializers.Constant(math.log(self.beta)),
+            )
         self.built = True
 
     def call(self, query: Tensor, key: Tensor) -> Tensor:
@@ -88,5 +92,9 @@ class CosineScore(CheckedLayer):
     compute_output_spec = traced_output_spec
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "beta": self.beta, "learn_beta": self.learn_beta,
-                "epsilon": self.epsilon}
+        return {
+            **super().get_config(),
+            "beta": self.beta,
+            "learn_beta": self.learn_beta,
+            "epsilon": self.epsilon,
+        }

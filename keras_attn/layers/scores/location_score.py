@@ -50,8 +50,13 @@ class LocationScore(CheckedLayer):
 
     AXES = {"query": "BTQ", "key": "NSK"}  # the batch size of the key is not used
 
-    def __init__(self, max_length: int, kernel_initializer: Initializer = "glorot_uniform",
-                 seed: int | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        max_length: int,
+        kernel_initializer: Initializer = "glorot_uniform",
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         require_sizes(max_length=max_length)
         self.max_length = max_length
@@ -61,8 +66,10 @@ class LocationScore(CheckedLayer):
 
     def build(self, query_shape: Shape, key_shape: Shape) -> None:
         self.kernel = self.add_weight(
-            name="kernel", shape=(query_shape[-1], self.max_length),
-            initializer=seeded_initializer(self.kernel_initializer, self.seed))
+            name="kernel",
+            shape=(query_shape[-1], self.max_length),
+            initializer=seeded_initializer(self.kernel_initializer, self.seed),
+        )
         self.built = True
 
     def call(self, query: Tensor, key: Tensor) -> Tensor:
@@ -72,7 +79,8 @@ class LocationScore(CheckedLayer):
         if known and length > self.max_length:
             raise ValueError(
                 f"LocationScore: the number of keys exceeds max_length={self.max_length}. Create "
-                f"the layer with a larger max_length. Received: key.shape={tuple(key.shape)}")
+                f"the layer with a larger max_length. Received: key.shape={tuple(key.shape)}"
+            )
         scores = linear(query, self.kernel)
         if known or ops.is_tensor(length):
             # The reshape fails if the length turns out to exceed max_length at run time.
@@ -84,5 +92,9 @@ class LocationScore(CheckedLayer):
         return (*query_shape[:-1], key_shape[-2])
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "max_length": self.max_length, "seed": self.seed,
-                "kernel_initializer": keras.initializers.serialize(self.kernel_initializer)}
+        return {
+            **super().get_config(),
+            "max_length": self.max_length,
+            "seed": self.seed,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }

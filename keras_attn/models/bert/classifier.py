@@ -41,11 +41,18 @@ class BertClassifier(Classifier):
 
     OWN = "cls"
 
-    def __init__(self, backbone: BertEncoder, num_classes: int, dropout: float = 0.1,
-                 pooling: str | None = None, name: str | None = "bert_classifier", **kwargs: Any
-                 ) -> None:
+    def __init__(
+        self,
+        backbone: BertEncoder,
+        num_classes: int,
+        dropout: float = 0.1,
+        pooling: str | None = None,
+        name: str | None = "bert_classifier",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(backbone, num_classes, dropout, pooling, name=name, **kwargs)
         if self.pooling == "cls" and not backbone.use_pooler:
             raise ValueError(
                 "BertClassifier: pooling='cls' requires a backbone with a pooler. "
-                f"Received: pooling={self.pooling!r}, use_pooler={backbone.use_pooler}")
+                f"Received: pooling={self.pooling!r}, use_pooler={backbone.use_pooler}"
+            )

@@ -98,8 +98,12 @@ class BertEncoder(DeclaredInputs, keras.Model):
         [[1. 1. 1.]]
     """
 
-    INPUTS = {**dict.fromkeys(("token_ids", "segment_ids", "padding_mask", "position_ids",
-                               "pack_ids"), "BT"), "cls_positions": "BE"}
+    INPUTS = {
+        **dict.fromkeys(
+            ("token_ids", "segment_ids", "padding_mask", "position_ids", "pack_ids"), "BT"
+        ),
+        "cls_positions": "BE",
+    }
     remat = False
 
     def __init__(
@@ -124,9 +128,14 @@ class BertEncoder(DeclaredInputs, keras.Model):
         **kwargs: Any,
     ) -> None:
         super().__init__(name=name, **kwargs)
-        require_sizes(vocabulary_size=vocabulary_size, num_layers=num_layers,
-                      hidden_dim=hidden_dim, num_heads=num_heads, max_length=max_length,
-                      num_segments=num_segments)
+        require_sizes(
+            vocabulary_size=vocabulary_size,
+            num_layers=num_layers,
+            hidden_dim=hidden_dim,
+            num_heads=num_heads,
+            max_length=max_length,
+            num_segments=num_segments,
+        )
         require_sizes(optional=True, intermediate_dim=intermediate_dim)
         if hidden_dim % num_heads:
             raise ValueError(
@@ -135,8 +144,9 @@ class BertEncoder(DeclaredInputs, keras.Model):
             )
         require_rates(dropout=dropout)
         require_rates(optional=True, attention_dropout=attention_dropout)
-        require_not_negative(layer_norm_epsilon=layer_norm_epsilon,
-                             initializer_range=initializer_range)
+        require_not_negative(
+            layer_norm_epsilon=layer_norm_epsilon, initializer_range=initializer_range
+        )
         if initial_attention not in ("uniform", "neighbours"):
             raise ValueError(
                 "BertEncoder: initial_attention must be 'uniform' or 'neighbours'. "
@@ -172,8 +182,10 @@ class BertEncoder(DeclaredInputs, keras.Model):
             ValueError: If the size is unknown.
         """
         if size not in BERT_SIZES:
-            raise ValueError(f"{cls.__name__}: size must be one of {', '.join(BERT_SIZES)}. "
-                             f"Received: size={size}")
+            raise ValueError(
+                f"{cls.__name__}: size must be one of {', '.join(BERT_SIZES)}. "
+                f"Received: size={size}"
+            )
         num_layers, hidden_dim, num_heads = BERT_SIZES[size]
         shape = {"num_layers": num_layers, "hidden_dim": hidden_dim, "num_heads": num_heads}
         return cls(vocabulary_size, **{**shape, **kwargs})
@@ -254,8 +266,12 @@ class BertEncoder(DeclaredInputs, keras.Model):
         Returns:
             `num_layers + 2` lists of variables.
         """
-        below = [self.token_embedding, self.segment_embedding, *self.position_embedding.variables,
-                 *self.norm.variables]
+        below = [
+            self.token_embedding,
+            self.segment_embedding,
+            *self.position_embedding.variables,
+            *self.norm.variables,
+        ]
         layers = [layer.variables for layer in self.encoder_layers]
         known = {variable.path for part in (below, *layers) for variable in part}
         return [below, *layers, [v for v in self.variables if v.path not in known]]
@@ -315,6 +331,4 @@ class BertEncoder(DeclaredInputs, keras.Model):
 
 
 def _norm(encoder, name):
-    return LayerNorm(
-        epsilon=encoder.layer_norm_epsilon, dtype=encoder.dtype_policy, name=name
-    )
+    return LayerNorm(epsilon=encoder.layer_norm_epsilon, dtype=encoder.dtype_policy, name=name)

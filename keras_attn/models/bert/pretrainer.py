@@ -147,7 +147,8 @@ class BertPretrainer(TaskModel, keras.Model):
             outputs["mlm_logits"] = ops.reshape(logits, (*shape, self.backbone.vocabulary_size))
             if "mask_ids" in inputs:
                 errors, found, _ = vocabulary_losses(
-                    ops.reshape(inputs["mask_ids"], (-1,)), hidden, table, bias, logits)
+                    ops.reshape(inputs["mask_ids"], (-1,)), hidden, table, bias, logits
+                )
                 outputs["mlm_errors"] = ops.reshape(errors, shape)
                 outputs["mlm_hits"] = ops.reshape(found, shape)
         if self.nsp_dense is not None:
@@ -169,8 +170,9 @@ class BertPretrainer(TaskModel, keras.Model):
             weights["nsp"] = ops.sum(label_weights(batch, batch["next_sentence_label"]))
         return weights
 
-    def loss_errors(self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
-                    ) -> dict[str, Tensor]:
+    def loss_errors(
+        self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
+    ) -> dict[str, Tensor]:
         errors = {"mlm": ops.sum(outputs["mlm_errors"] * mask_weights(batch))}
         if self.next_sentence:
             labels = batch["next_sentence_label"]
@@ -178,8 +180,9 @@ class BertPretrainer(TaskModel, keras.Model):
             errors["nsp"] = ops.sum(nsp * label_weights(batch, labels))
         return errors
 
-    def metric_sums(self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
-                    ) -> dict[str, tuple[Tensor, Tensor]]:
+    def metric_sums(
+        self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
+    ) -> dict[str, tuple[Tensor, Tensor]]:
         weights = mask_weights(batch)
         sums = {"mlm_accuracy": (ops.sum(outputs["mlm_hits"] * weights), ops.sum(weights))}
         if self.next_sentence:

@@ -58,8 +58,13 @@ class BertQuestionAnswerer(TaskModel, keras.Model):
 
     REQUIRED = ("token_ids", "segment_ids")
 
-    def __init__(self, backbone: BertEncoder, seed: int | None = None,
-                 name: str | None = "bert_question_answerer", **kwargs: Any) -> None:
+    def __init__(
+        self,
+        backbone: BertEncoder,
+        seed: int | None = None,
+        name: str | None = "bert_question_answerer",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(backbone, seed, name=name, **kwargs)
 
     def build(self, input_shape: dict[str, Shape] | None = None) -> None:
@@ -89,22 +94,25 @@ class BertQuestionAnswerer(TaskModel, keras.Model):
     def loss_weights(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         return {"span": ops.sum(label_weights(batch, batch["label"][:, 0]))}
 
-    def loss_errors(self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
-                    ) -> dict[str, Tensor]:
+    def loss_errors(
+        self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
+    ) -> dict[str, Tensor]:
         errors = self._for_both_ends(sparse_cross_entropy, outputs, batch)
         weights = label_weights(batch, batch["label"][:, 0])
         return {"span": ops.sum(weights * (errors[0] + errors[1]) / 2)}
 
-    def metric_sums(self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
-                    ) -> dict[str, tuple[Tensor, Tensor]]:
+    def metric_sums(
+        self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
+    ) -> dict[str, tuple[Tensor, Tensor]]:
         first, last = self._for_both_ends(hits, outputs, batch)
         weights = label_weights(batch, batch["label"][:, 0])
         return {"span_accuracy": (ops.sum(weights * first * last), ops.sum(weights))}
 
     @staticmethod
     def _for_both_ends(function, outputs, batch):
-        return [function(batch["label"][:, end], outputs["span_logits"][:, :, end])
-                for end in range(2)]
+        return [
+            function(batch["label"][:, end], outputs["span_logits"][:, :, end]) for end in range(2)
+        ]
 
 
 def _answer_mask(inputs):

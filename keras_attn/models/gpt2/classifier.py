@@ -41,7 +41,13 @@ class GPT2Classifier(Classifier):
 
     OWN = "last"
 
-    def __init__(self, backbone: GPT2, num_classes: int, dropout: float = 0.1,
-                 pooling: str | None = None, name: str | None = "gpt2_classifier", **kwargs: Any
-                 ) -> None:
+    def __init__(
+        self,
+        backbone: GPT2,
+        num_classes: int,
+        dropout: float = 0.1,
+        pooling: str | None = None,
+        name: str | None = "gpt2_classifier",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(backbone, num_classes, dropout, pooling, name=name, **kwargs)

@@ -91,8 +91,10 @@ class GPT2(DeclaredInputs, keras.Model):
         [[1. 1. 1.]]
     """
 
-    INPUTS = {**dict.fromkeys(("token_ids", "padding_mask", "position_ids", "pack_ids"), "BT"),
-              "cls_positions": "BE"}
+    INPUTS = {
+        **dict.fromkeys(("token_ids", "padding_mask", "position_ids", "pack_ids"), "BT"),
+        "cls_positions": "BE",
+    }
     remat = False
 
     def __init__(
@@ -113,16 +115,24 @@ class GPT2(DeclaredInputs, keras.Model):
         **kwargs: Any,
     ) -> None:
         super().__init__(name=name, **kwargs)
-        require_sizes(vocabulary_size=vocabulary_size, num_layers=num_layers,
-                      hidden_dim=hidden_dim, num_heads=num_heads, max_length=max_length)
+        require_sizes(
+            vocabulary_size=vocabulary_size,
+            num_layers=num_layers,
+            hidden_dim=hidden_dim,
+            num_heads=num_heads,
+            max_length=max_length,
+        )
         require_sizes(optional=True, intermediate_dim=intermediate_dim)
         if hidden_dim % num_heads:
-            raise ValueError("GPT2: hidden_dim must be a multiple of num_heads. "
-                             f"Received: hidden_dim={hidden_dim}, num_heads={num_heads}")
+            raise ValueError(
+                "GPT2: hidden_dim must be a multiple of num_heads. "
+                f"Received: hidden_dim={hidden_dim}, num_heads={num_heads}"
+            )
         require_rates(dropout=dropout)
         require_rates(optional=True, attention_dropout=attention_dropout)
-        require_not_negative(layer_norm_epsilon=layer_norm_epsilon,
-                             initializer_range=initializer_range)
+        require_not_negative(
+            layer_norm_epsilon=layer_norm_epsilon, initializer_range=initializer_range
+        )
         self.vocabulary_size = vocabulary_size
         self.num_layers = num_layers
         self.hidden_dim = hidden_dim
@@ -150,27 +160,34 @@ class GPT2(DeclaredInputs, keras.Model):
             ValueError: If the size is unknown.
         """
         if size not in GPT2_SIZES:
-            raise ValueError(f"{cls.__name__}: size must be one of {', '.join(GPT2_SIZES)}. "
-                             f"Received: size={size}")
+            raise ValueError(
+                f"{cls.__name__}: size must be one of {', '.join(GPT2_SIZES)}. "
+                f"Received: size={size}"
+            )
         names = ("num_layers", "hidden_dim", "num_heads")
-        return cls(vocabulary_size,
-                   **{**dict(zip(names, GPT2_SIZES[size], strict=True)), **kwargs})
+        return cls(vocabulary_size, **{**dict(zip(names, GPT2_SIZES[size], strict=True)), **kwargs})
 
     def select_inputs(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         """Returns the entries of a batch that are inputs of this model."""
         return {name: batch[name] for name in self.INPUTS if name in batch}
 
     def build(self, input_shape: dict[str, Shape] | None = None) -> None:
-        token_seed, position_seed, dropout_seed, *seeds = split_seed(
-            self.seed, self.num_layers + 3)
+        token_seed, position_seed, dropout_seed, *seeds = split_seed(self.seed, self.num_layers + 3)
         stddev = self.initializer_range
         # Without autocast, as only the gathered rows of this large matrix are cast.
         self.token_embedding = self.add_weight(
-            name="token_embedding", shape=(self.vocabulary_size, self.hidden_dim),
-            initializer=seeded_initializer(_normal(stddev), token_seed), autocast=False)
+            name="token_embedding",
+            shape=(self.vocabulary_size, self.hidden_dim),
+            initializer=seeded_initializer(_normal(stddev), token_seed),
+            autocast=False,
+        )
         self.position_embedding = LearnedPositionEmbedding(
-            self.max_length, initializer=_normal(stddev / 2), seed=position_seed,
-            dtype=self.dtype_policy, name="position_embedding")
+            self.max_length,
+            initializer=_normal(stddev / 2),
+            seed=position_seed,
+            dtype=self.dtype_policy,
+            name="position_embedding",
+        )
         self.seed_generator = dropout_generator(self.dropout, dropout_seed, "embedding_dropout")
         self.decoder_layers = [
             TransformerEncoderLayer(
@@ -189,8 +206,7 @@ class GPT2(DeclaredInputs, keras.Model):
             )
             for i, seed in enumerate(seeds)
         ]
-        self.norm = LayerNorm(
-            epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name="norm")
+        self.norm = LayerNorm(epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name="norm")
         parts: list[keras.Layer] = [self.position_embedding, *self.decoder_layers, self.norm]
         for part in parts:
             part.build((None, None, self.hidden_dim))
@@ -209,13 +225,24 @@ class GPT2(DeclaredInputs, keras.Model):
 
     def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
         token_ids, mask = inputs["token_ids"], inputs.get("padding_mask")
-        x = drop(self._embed(token_ids, inputs.get("position_ids")), self.dropout,
-                 self.seed_generator, training)
+        x = drop(
+            self._embed(token_ids, inputs.get("position_ids")),
+            self.dropout,
+            self.seed_generator,
+            training,
+        )
         packs = inputs.get("pack_ids")
         packs = None if packs is None else pack_mask(packs)
         for layer in self.decoder_layers:
-            x = call_layer(self, layer, x, padding_mask=mask, attention_mask=packs,
-                           use_causal_mask=True, training=training)
+            x = call_layer(
+                self,
+                layer,
+                x,
+                padding_mask=mask,
+                attention_mask=packs,
+                use_causal_mask=True,
+                training=training,
+            )
         x = apply_rowwise(self.norm, x)
         return {"sequence_output": x, "pooled_output": take_last(x, inputs)}
 
@@ -225,9 +252,15 @@ class GPT2(DeclaredInputs, keras.Model):
         return [layer.attention.make_cache(batch_size, length) for layer in self.decoder_layers]
 
     @needs_weights
-    def decode(self, token_ids: Tensor, index: Tensor | int, cache: list[tuple[Tensor, Tensor]],
-               padding_mask: Tensor | None = None, position_ids: Tensor | None = None,
-               attention_mask: Tensor | None = None) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
+    def decode(
+        self,
+        token_ids: Tensor,
+        index: Tensor | int,
+        cache: list[tuple[Tensor, Tensor]],
+        padding_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+    ) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
         """Returns the vectors of tokens, which also attend to the tokens in the cache.
 
         Args:
@@ -247,8 +280,13 @@ class GPT2(DeclaredInputs, keras.Model):
             position_ids = index + ops.arange(ops.shape(token_ids)[1], dtype="int32")
         x, new = self._embed(token_ids, position_ids), []
         for layer, own in zip(self.decoder_layers, cache, strict=True):
-            x, own = layer(x, padding_mask=padding_mask, attention_mask=attention_mask, cache=own,
-                           cache_index=index)
+            x, own = layer(
+                x,
+                padding_mask=padding_mask,
+                attention_mask=attention_mask,
+                cache=own,
+                cache_index=index,
+            )
             new.append(own)
         return apply_rowwise(self.norm, x), new
 

@@ -50,8 +50,13 @@ class GPT2LanguageModel(TaskModel, keras.Model):
 
     metric_names = ("token_loss", "token_accuracy")
 
-    def __init__(self, backbone: GPT2, seed: int | None = None,
-                 name: str | None = "gpt2_language_model", **kwargs: Any) -> None:
+    def __init__(
+        self,
+        backbone: GPT2,
+        seed: int | None = None,
+        name: str | None = "gpt2_language_model",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(backbone, seed, name=name, **kwargs)
 
     def build(self, input_shape: dict[str, Shape] | None = None) -> None:
@@ -64,11 +69,18 @@ class GPT2LanguageModel(TaskModel, keras.Model):
         logits = ops.cast(self.backbone.token_products(hidden), "float32")
         labels, shape = self._labels(inputs), ops.shape(inputs["token_ids"])
         errors, found, _ = vocabulary_losses(
-            ops.reshape(labels, (-1,)), ops.reshape(hidden, (-1, self.backbone.hidden_dim)),
-            ops.cast(self.backbone.token_embedding, hidden.dtype), None,
-            ops.reshape(logits, (-1, self.backbone.vocabulary_size)))
-        return {**outputs, "logits": logits, "errors": ops.reshape(errors, shape),
-                "hits": ops.reshape(found, shape)}
+            ops.reshape(labels, (-1,)),
+            ops.reshape(hidden, (-1, self.backbone.hidden_dim)),
+            ops.cast(self.backbone.token_embedding, hidden.dtype),
+            None,
+            ops.reshape(logits, (-1, self.backbone.vocabulary_size)),
+        )
+        return {
+            **outputs,
+            "logits": logits,
+            "errors": ops.reshape(errors, shape),
+            "hits": ops.reshape(found, shape),
+        }
 
     @needs_weights
     def make_cache(self, batch_size: int, length: int) -> list[tuple[Tensor, Tensor]]:
@@ -76,9 +88,15 @@ class GPT2LanguageModel(TaskModel, keras.Model):
         return self.backbone.make_cache(batch_size, length)
 
     @needs_weights
-    def decode(self, token_ids: Tensor, index: Tensor | int, cache: list[tuple[Tensor, Tensor]],
-               padding_mask: Tensor | None = None, position_ids: Tensor | None = None,
-               logits_kernel: Tensor | None = None) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
+    def decode(
+        self,
+        token_ids: Tensor,
+        index: Tensor | int,
+        cache: list[tuple[Tensor, Tensor]],
+        padding_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        logits_kernel: Tensor | None = None,
+    ) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
         """Like `GPT2.decode`, but returns the logits `(B, V)` after the last token.
 
         `logits_kernel` is the result of the backbone's method for this number of rows; computing it
@@ -88,8 +106,9 @@ class GPT2LanguageModel(TaskModel, keras.Model):
         products = self.backbone.token_products(hidden[:, -1], logits_kernel)
         return ops.cast(products, "float32"), cache
 
-    def share_cache(self, cache: list[tuple[Tensor, Tensor]], beams: int, length: int
-                    ) -> dict[str, Nest]:
+    def share_cache(
+        self, cache: list[tuple[Tensor, Tensor]], beams: int, length: int
+    ) -> dict[str, Nest]:
         """Converts the cache of a prompt to a cache of K hypotheses that continue the prompt.
 
         Args:
@@ -113,9 +132,15 @@ class GPT2LanguageModel(TaskModel, keras.Model):
         return {**cache, "writers": take_writers(cache["writers"], hypotheses)}
 
     @needs_weights
-    def decode_beams(self, token_ids: Tensor, index: Tensor | int, cache: dict[str, Nest],
-                     padding_mask: Tensor | None = None, position_ids: Tensor | None = None,
-                     logits_kernel: Tensor | None = None) -> tuple[Tensor, dict[str, Nest]]:
+    def decode_beams(
+        self,
+        token_ids: Tensor,
+        index: Tensor | int,
+        cache: dict[str, Nest],
+        padding_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        logits_kernel: Tensor | None = None,
+    ) -> tuple[Tensor, dict[str, Nest]]:
         """Like `decode`, for one token of each hypothesis.
 
         Args:
@@ -134,15 +159,23 @@ class GPT2LanguageModel(TaskModel, keras.Model):
         prompt = cache["layers"][0][0].shape[2] - beams * length
         if padding_mask is not None:
             padding_mask = ops.concatenate(
-                [padding_mask, ops.ones((batch, beams * length), padding_mask.dtype)], axis=1)
+                [padding_mask, ops.ones((batch, beams * length), padding_mask.dtype)], axis=1
+            )
         if visible is not None:
-            visible = ops.concatenate(
-                [ops.ones((batch, beams, prompt), "bool"), visible], axis=2)
-        places = ops.zeros((batch,), "int32") + prompt + index if position_ids is None else (
-            position_ids)
+            visible = ops.concatenate([ops.ones((batch, beams, prompt), "bool"), visible], axis=2)
+        places = (
+            ops.zeros((batch,), "int32") + prompt + index
+            if position_ids is None
+            else (position_ids)
+        )
         hidden, layers = self.backbone.decode(
-            ops.reshape(token_ids, (batch, beams)), prompt + index * beams, cache["layers"],
-            padding_mask, ops.repeat(places[:, None], beams, axis=1), visible)
+            ops.reshape(token_ids, (batch, beams)),
+            prompt + index * beams,
+            cache["layers"],
+            padding_mask,
+            ops.repeat(places[:, None], beams, axis=1),
+            visible,
+        )
         hidden = ops.reshape(hidden, (-1, hidden.shape[-1]))
         products = self.backbone.token_products(hidden, logits_kernel)
         return ops.cast(products, "float32"), {"layers": layers, "writers": writers}
@@ -158,8 +191,9 @@ class GPT2LanguageModel(TaskModel, keras.Model):
         if "padding_mask" in batch:
             weights = weights * ops.cast(batch["padding_mask"], "float32")
         if "label" not in batch:
-            known = ops.cast(ops.arange(ops.shape(weights)[1]) < ops.shape(weights)[1] - 1,
-                             "float32")
+            known = ops.cast(
+                ops.arange(ops.shape(weights)[1]) < ops.shape(weights)[1] - 1, "float32"
+            )
             weights = weights * known * ops.roll(weights, -1, axis=1)
             if "pack_ids" in batch:
                 packs = ops.convert_to_tensor(batch["pack_ids"])
@@ -172,11 +206,13 @@ class GPT2LanguageModel(TaskModel, keras.Model):
     def loss_weights(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         return {"token": ops.sum(self._weights(batch))}
 
-    def loss_errors(self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
-                    ) -> dict[str, Tensor]:
+    def loss_errors(
+        self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
+    ) -> dict[str, Tensor]:
         return {"token": ops.sum(outputs["errors"] * self._weights(batch))}
 
-    def metric_sums(self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
-                    ) -> dict[str, tuple[Tensor, Tensor]]:
+    def metric_sums(
+        self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
+    ) -> dict[str, tuple[Tensor, Tensor]]:
         weights = self._weights(batch)
         return {"token_accuracy": (ops.sum(outputs["hits"] * weights), ops.sum(weights))}

@@ -68,16 +68,29 @@ class BahdanauSeq2Seq(Seq2Seq, keras.Model):
         (1, 2, 50) [0. 0.]
     """
 
-    def __init__(self, vocabulary_size: int, units: int, embedding_dim: int | None = None,
-                 target_vocabulary_size: int | None = None, attention_units: int | None = None,
-                 readout_units: int | None = None, dropout: float = 0.0,
-                 teacher_forcing_ratio: float = 1.0, level: str = "sequence",
-                 label_smoothing: float = 0.0, seed: int | None = None,
-                 name: str | None = "bahdanau_seq2seq", **kwargs: Any) -> None:
+    def __init__(
+        self,
+        vocabulary_size: int,
+        units: int,
+        embedding_dim: int | None = None,
+        target_vocabulary_size: int | None = None,
+        attention_units: int | None = None,
+        readout_units: int | None = None,
+        dropout: float = 0.0,
+        teacher_forcing_ratio: float = 1.0,
+        level: str = "sequence",
+        label_smoothing: float = 0.0,
+        seed: int | None = None,
+        name: str | None = "bahdanau_seq2seq",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(name=name, **kwargs)
         require_sizes(vocabulary_size=vocabulary_size, units=units)
-        require_sizes(optional=True, embedding_dim=embedding_dim,
-                      target_vocabulary_size=target_vocabulary_size)
+        require_sizes(
+            optional=True,
+            embedding_dim=embedding_dim,
+            target_vocabulary_size=target_vocabulary_size,
+        )
         require_rates(dropout=dropout, label_smoothing=label_smoothing)
         self.vocabulary_size = vocabulary_size
         self.units = units
@@ -86,19 +99,36 @@ class BahdanauSeq2Seq(Seq2Seq, keras.Model):
         self.dropout = dropout
         self.label_smoothing = label_smoothing
         self.seed = seed
-        (self._table_seed, self._dropout_seed, encoder_seed, cell_seed,
-         decoder_seed) = split_seed(seed, 5)
-        self.encoder = bidirectional(keras.layers.GRU, units, encoder_seed, self.dtype_policy,
-                                     "encoder", reset_after=False)
-        cell = BahdanauDecoderCell(units, attention_units, readout_units, seed=cell_seed,
-                                   dtype=self.dtype_policy, name="cell")
+        (self._table_seed, self._dropout_seed, encoder_seed, cell_seed, decoder_seed) = split_seed(
+            seed, 5
+        )
+        self.encoder = bidirectional(
+            keras.layers.GRU, units, encoder_seed, self.dtype_policy, "encoder", reset_after=False
+        )
+        cell = BahdanauDecoderCell(
+            units,
+            attention_units,
+            readout_units,
+            seed=cell_seed,
+            dtype=self.dtype_policy,
+            name="cell",
+        )
         self.decoder = RecurrentDecoder(
-            cell, self.target_vocabulary_size, self.embedding_dim, as_layer(teacher_forcing_ratio),
-            level, dropout, seed=decoder_seed, dtype=self.dtype_policy, name="decoder")
+            cell,
+            self.target_vocabulary_size,
+            self.embedding_dim,
+            as_layer(teacher_forcing_ratio),
+            level,
+            dropout,
+            seed=decoder_seed,
+            dtype=self.dtype_policy,
+            name="decoder",
+        )
 
     def build(self, input_shape: dict[str, Shape] | None = None) -> None:
         self.token_embedding = add_embedding(
-            self, "token_embedding", self.vocabulary_size, self.embedding_dim, self._table_seed)
+            self, "token_embedding", self.vocabulary_size, self.embedding_dim, self._table_seed
+        )
         self.dropout_generator = dropout_generator(self.dropout, self._dropout_seed, "dropout")
         self.encoder.build((None, None, self.embedding_dim))
         self.decoder.build((None, None), (None, None, 2 * self.units))
@@ -107,18 +137,27 @@ class BahdanauSeq2Seq(Seq2Seq, keras.Model):
     @needs_weights
     def read(self, inputs: dict[str, Tensor], training: bool | None = None) -> tuple[Tensor, Nest]:
         """Returns the encoder outputs `(B, S, 2 units)`, and the initial state of the decoder."""
-        encoded, _, backward = run_rnn(self.encoder, self.embed(inputs, training),
-                                       inputs.get("padding_mask"), training=training)
+        encoded, _, backward = run_rnn(
+            self.encoder,
+            self.embed(inputs, training),
+            inputs.get("padding_mask"),
+            training=training,
+        )
         return encoded, backward
 
     def get_config(self) -> dict[str, Any]:
         decoder = self.decoder.get_config()
         return {
-            **super().get_config(), "vocabulary_size": self.vocabulary_size,
-            "units": self.units, "embedding_dim": self.embedding_dim,
+            **super().get_config(),
+            "vocabulary_size": self.vocabulary_size,
+            "units": self.units,
+            "embedding_dim": self.embedding_dim,
             "target_vocabulary_size": self.target_vocabulary_size,
             "attention_units": self.decoder.cell.attention_units,
-            "readout_units": self.decoder.cell.readout_units, "dropout": self.dropout,
+            "readout_units": self.decoder.cell.readout_units,
+            "dropout": self.dropout,
             "teacher_forcing_ratio": decoder["teacher_forcing_ratio"],
-            "level": decoder["level"], "label_smoothing": self.label_smoothing,
-            "seed": self.seed}
+            "level": decoder["level"],
+            "label_smoothing": self.label_smoothing,
+            "seed": self.seed,
+        }

@@ -86,34 +86,58 @@ class LuongSeq2Seq(Seq2Seq, keras.Model):
 
     SAME_BATCH = ("target_ids",)
 
-    def __init__(self, vocabulary_size: int, units: int, embedding_dim: int | None = None,
-                 target_vocabulary_size: int | None = None, num_layers: int = 1, cell: str = "lstm",
-                 bidirectional: bool = True, attention: str | None = "global",
-                 score: str = "bilinear", attention_units: int | None = None, window: float = 10,
-                 input_feeding: bool = True, dropout: float = 0.0,
-                 teacher_forcing_ratio: float = 1.0, level: str = "sequence",
-                 label_smoothing: float = 0.0, seed: int | None = None,
-                 name: str | None = "luong_seq2seq", **kwargs: Any) -> None:
+    def __init__(
+        self,
+        vocabulary_size: int,
+        units: int,
+        embedding_dim: int | None = None,
+        target_vocabulary_size: int | None = None,
+        num_layers: int = 1,
+        cell: str = "lstm",
+        bidirectional: bool = True,
+        attention: str | None = "global",
+        score: str = "bilinear",
+        attention_units: int | None = None,
+        window: float = 10,
+        input_feeding: bool = True,
+        dropout: float = 0.0,
+        teacher_forcing_ratio: float = 1.0,
+        level: str = "sequence",
+        label_smoothing: float = 0.0,
+        seed: int | None = None,
+        name: str | None = "luong_seq2seq",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(name=name, **kwargs)
         require_sizes(vocabulary_size=vocabulary_size, units=units, num_layers=num_layers)
-        require_sizes(optional=True, embedding_dim=embedding_dim, attention_units=attention_units,
-                      target_vocabulary_size=target_vocabulary_size)
+        require_sizes(
+            optional=True,
+            embedding_dim=embedding_dim,
+            attention_units=attention_units,
+            target_vocabulary_size=target_vocabulary_size,
+        )
         require_rates(dropout=dropout, label_smoothing=label_smoothing)
         if cell not in CELLS:
-            raise ValueError(f"LuongSeq2Seq: cell must be one of {', '.join(CELLS)}. "
-                             f"Received: cell={cell!r}")
+            raise ValueError(
+                f"LuongSeq2Seq: cell must be one of {', '.join(CELLS)}. Received: cell={cell!r}"
+            )
         if attention not in ATTENTIONS:
-            raise ValueError("LuongSeq2Seq: attention must be one of "
-                             f"{', '.join(map(repr, ATTENTIONS))}. "
-                             f"Received: attention={attention!r}")
+            raise ValueError(
+                "LuongSeq2Seq: attention must be one of "
+                f"{', '.join(map(repr, ATTENTIONS))}. "
+                f"Received: attention={attention!r}"
+            )
         if attention is None:
-            reject_unused("an attention", score=(score, "bilinear"),
-                          attention_units=(attention_units, None))
+            reject_unused(
+                "an attention", score=(score, "bilinear"), attention_units=(attention_units, None)
+            )
         if attention not in ("local_monotonic", "local_predictive"):
             reject_unused("local attention", window=(window, 10))
         if bidirectional and units % 2:
-            raise ValueError("LuongSeq2Seq: units must be even for a bidirectional encoder. "
-                             f"Received: units={units}, bidirectional={bidirectional}")
+            raise ValueError(
+                "LuongSeq2Seq: units must be even for a bidirectional encoder. "
+                f"Received: units={units}, bidirectional={bidirectional}"
+            )
         self.vocabulary_size = vocabulary_size
         self.units = units
         self.embedding_dim = embedding_dim or units
@@ -129,29 +153,54 @@ class LuongSeq2Seq(Seq2Seq, keras.Model):
         self.dropout = dropout
         self.label_smoothing = label_smoothing
         self.seed = seed
-        (self._table_seed, self._dropout_seed, attention_seed, decoder_seed,
-         *seeds) = split_seed(seed, 4 + 2 * num_layers)
+        (self._table_seed, self._dropout_seed, attention_seed, decoder_seed, *seeds) = split_seed(
+            seed, 4 + 2 * num_layers
+        )
         layer_units = units // 2 if bidirectional else units
         self.encoder_layers = [
-            recurrent_layer(cell, layer_units, bidirectional, seeds.pop(), self.dtype_policy,
-                            f"encoder_layer_{i}")
-            for i in range(num_layers)]
+            recurrent_layer(
+                cell,
+                layer_units,
+                bidirectional,
+                seeds.pop(),
+                self.dtype_policy,
+                f"encoder_layer_{i}",
+            )
+            for i in range(num_layers)
+        ]
         attention_cell = AttentionCell(
-            self._cell(seeds), self._attention(attention_seed), input_feeding=input_feeding,
-            dtype=self.dtype_policy, name="cell")
+            self._cell(seeds),
+            self._attention(attention_seed),
+            input_feeding=input_feeding,
+            dtype=self.dtype_policy,
+            name="cell",
+        )
         self.decoder = RecurrentDecoder(
-            attention_cell, self.target_vocabulary_size, self.embedding_dim,
-            as_layer(teacher_forcing_ratio), level, dropout, seed=decoder_seed,
-            dtype=self.dtype_policy, name="decoder")
+            attention_cell,
+            self.target_vocabulary_size,
+            self.embedding_dim,
+            as_layer(teacher_forcing_ratio),
+            level,
+            dropout,
+            seed=decoder_seed,
+            dtype=self.dtype_policy,
+            name="decoder",
+        )
 
     def _cell(self, seeds):
         cells = []
         for i, seed in enumerate(seeds):
             kernel_seed, recurrent_seed = split_seed(seed, 2)
-            cells.append(CELLS[self.cell](
-                self.units, seed=seed, dtype=self.dtype_policy, name=f"layer_{i}",
-                kernel_initializer=seeded_initializer("glorot_uniform", kernel_seed),
-                recurrent_initializer=seeded_initializer("orthogonal", recurrent_seed)))
+            cells.append(
+                CELLS[self.cell](
+                    self.units,
+                    seed=seed,
+                    dtype=self.dtype_policy,
+                    name=f"layer_{i}",
+                    kernel_initializer=seeded_initializer("glorot_uniform", kernel_seed),
+                    recurrent_initializer=seeded_initializer("orthogonal", recurrent_seed),
+                )
+            )
         if len(cells) == 1:
             return cells[0]
         return keras.layers.StackedRNNCells(cells, dtype=self.dtype_policy, name="layers")
@@ -160,8 +209,13 @@ class LuongSeq2Seq(Seq2Seq, keras.Model):
         if self.attention is None:
             return None
         output_seed, seed = split_seed(seed, 2)
-        scored = {"score": self.score, "units": self.attention_units, "seed": seed,
-                  "dtype": self.dtype_policy, "name": "attention"}
+        scored = {
+            "score": self.score,
+            "units": self.attention_units,
+            "seed": seed,
+            "dtype": self.dtype_policy,
+            "name": "attention",
+        }
         if self.attention == "global":
             given = {"score": self.score, "attention_units": self.attention_units}
         elif self.attention == "hard":
@@ -169,12 +223,14 @@ class LuongSeq2Seq(Seq2Seq, keras.Model):
         else:
             kind = self.attention.removeprefix("local_")
             given = {"attention": LocalAttention(self.window, kind, **scored)}
-        return LuongAttention(self.units, **given, seed=output_seed, dtype=self.dtype_policy,
-                              name="luong_attention")
+        return LuongAttention(
+            self.units, **given, seed=output_seed, dtype=self.dtype_policy, name="luong_attention"
+        )
 
     def build(self, input_shape: dict[str, Shape] | None = None) -> None:
         self.token_embedding = add_embedding(
-            self, "token_embedding", self.vocabulary_size, self.embedding_dim, self._table_seed)
+            self, "token_embedding", self.vocabulary_size, self.embedding_dim, self._table_seed
+        )
         self.dropout_generator = dropout_generator(self.dropout, self._dropout_seed, "dropout")
         depth = self.embedding_dim
         for layer in self.encoder_layers:
@@ -193,22 +249,32 @@ class LuongSeq2Seq(Seq2Seq, keras.Model):
             x, *last = run_rnn(layer, x, mask, training=training)
             if self.bidirectional:
                 half = len(last) // 2
-                last = [keras.ops.concatenate(pair, axis=-1)
-                        for pair in zip(last[:half], last[half:], strict=True)]
+                last = [
+                    keras.ops.concatenate(pair, axis=-1)
+                    for pair in zip(last[:half], last[half:], strict=True)
+                ]
             states.append(last)
         return x, states[0] if self.num_layers == 1 else states
 
     def get_config(self) -> dict[str, Any]:
         decoder = self.decoder.get_config()
         return {
-            **super().get_config(), "vocabulary_size": self.vocabulary_size,
-            "units": self.units, "embedding_dim": self.embedding_dim,
+            **super().get_config(),
+            "vocabulary_size": self.vocabulary_size,
+            "units": self.units,
+            "embedding_dim": self.embedding_dim,
             "target_vocabulary_size": self.target_vocabulary_size,
-            "num_layers": self.num_layers, "cell": self.cell,
-            "bidirectional": self.bidirectional, "attention": self.attention,
+            "num_layers": self.num_layers,
+            "cell": self.cell,
+            "bidirectional": self.bidirectional,
+            "attention": self.attention,
             "score": self.score if isinstance(self.score, str) else layer_config(self.score, self),
             "attention_units": self.attention_units,
-            "window": self.window, "input_feeding": self.input_feeding,
-            "dropout": self.dropout, "teacher_forcing_ratio": decoder["teacher_forcing_ratio"],
-            "level": decoder["level"], "label_smoothing": self.label_smoothing,
-            "seed": self.seed}
+            "window": self.window,
+            "input_feeding": self.input_feeding,
+            "dropout": self.dropout,
+            "teacher_forcing_ratio": decoder["teacher_forcing_ratio"],
+            "level": decoder["level"],
+            "label_smoothing": self.label_smoothing,
+            "seed": self.seed,
+        }

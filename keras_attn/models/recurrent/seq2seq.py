@@ -22,15 +22,26 @@ class Seq2Seq(RowCache, TokenLoss):
     INPUTS = {"token_ids": "BT", "padding_mask": "BT", "target_ids": "BS"}
     REQUIRED = ("token_ids", "target_ids")
 
-    def call(self, inputs: dict[str, Tensor], training: bool | None = None,
-             teacher_forcing_ratio: Tensor | float | None = None) -> dict[str, Tensor]:
+    def call(
+        self,
+        inputs: dict[str, Tensor],
+        training: bool | None = None,
+        teacher_forcing_ratio: Tensor | float | None = None,
+    ) -> dict[str, Tensor]:
         encoded, initial_state = self.read(inputs, training)
         logits, alignments = self.decoder(
-            inputs["target_ids"], encoded, memory_mask=inputs.get("padding_mask"),
-            initial_state=initial_state, teacher_forcing_ratio=teacher_forcing_ratio,
-            training=training)
-        return {"encoder_output": encoded, "logits": ops.cast(logits, "float32"),
-                "alignments": alignments}
+            inputs["target_ids"],
+            encoded,
+            memory_mask=inputs.get("padding_mask"),
+            initial_state=initial_state,
+            teacher_forcing_ratio=teacher_forcing_ratio,
+            training=training,
+        )
+        return {
+            "encoder_output": encoded,
+            "logits": ops.cast(logits, "float32"),
+            "alignments": alignments,
+        }
 
     def encode(self, inputs: dict[str, Tensor], training: bool | None = None) -> Tensor:
         """Runs the encoder and returns its outputs `(B, S, D)`.
@@ -41,8 +52,9 @@ class Seq2Seq(RowCache, TokenLoss):
         """
         return self.read(inputs, training)[0]
 
-    def start_decoding(self, inputs: dict[str, Tensor], length: int, rows: int = 1
-                       ) -> tuple[Nest, Nest]:
+    def start_decoding(
+        self, inputs: dict[str, Tensor], length: int, rows: int = 1
+    ) -> tuple[Nest, Nest]:
         """Prepares decoding.
 
         Args:
@@ -55,12 +67,17 @@ class Seq2Seq(RowCache, TokenLoss):
             arguments of `decode`, which returns the cache for its next call.
         """
         encoded, initial_state = self.read(inputs)
-        return self.decoder.start_decoding(encoded, inputs.get("padding_mask"), initial_state,
-                                           rows)
+        return self.decoder.start_decoding(encoded, inputs.get("padding_mask"), initial_state, rows)
 
-    def decode(self, target_ids: Tensor, index: Tensor | int, cache: Nest, memory: Nest,
-               padding_mask: Tensor | None = None, return_attention_scores: bool = False
-               ) -> tuple[Tensor, ...]:
+    def decode(
+        self,
+        target_ids: Tensor,
+        index: Tensor | int,
+        cache: Nest,
+        memory: Nest,
+        padding_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+    ) -> tuple[Tensor, ...]:
         """Returns the logits of the next tokens, given these tokens and the states in the cache.
 
         Args:
@@ -74,15 +91,15 @@ class Seq2Seq(RowCache, TokenLoss):
         Returns:
             `(logits (B R, T, V), cache)`, then the alignments if requested.
         """
-        logits, alignments, cache = self.decoder(target_ids, memory, cache=cache,
-                                                 cache_index=index)
+        logits, alignments, cache = self.decoder(target_ids, memory, cache=cache, cache_index=index)
         result = ops.cast(logits, "float32"), cache
         return (*result, alignments) if return_attention_scores else result
 
     def embed(self, inputs: dict[str, Tensor], training: bool | None) -> Tensor:
         """Returns the source embeddings `(B, S, E)`, after dropout."""
-        x = ops.cast(ops.take(self.token_embedding, inputs["token_ids"], axis=0),
-                     self.compute_dtype)
+        x = ops.cast(
+            ops.take(self.token_embedding, inputs["token_ids"], axis=0), self.compute_dtype
+        )
         return drop(x, self.dropout, self.dropout_generator, training)
 
 

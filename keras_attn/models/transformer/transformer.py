@@ -123,21 +123,35 @@ class Transformer(TokenLoss, keras.Model):
         **kwargs: Any,
     ) -> None:
         super().__init__(name=name, **kwargs)
-        require_sizes(vocabulary_size=vocabulary_size, num_layers=num_layers,
-                      hidden_dim=hidden_dim, num_heads=num_heads, max_length=max_length)
-        require_sizes(optional=True, intermediate_dim=intermediate_dim,
-                      target_vocabulary_size=target_vocabulary_size)
+        require_sizes(
+            vocabulary_size=vocabulary_size,
+            num_layers=num_layers,
+            hidden_dim=hidden_dim,
+            num_heads=num_heads,
+            max_length=max_length,
+        )
+        require_sizes(
+            optional=True,
+            intermediate_dim=intermediate_dim,
+            target_vocabulary_size=target_vocabulary_size,
+        )
         if hidden_dim % num_heads:
-            raise ValueError("Transformer: hidden_dim must be a multiple of num_heads. "
-                             f"Received: hidden_dim={hidden_dim}, num_heads={num_heads}")
-        rates = {"dropout": dropout, "attention_dropout": attention_dropout,
-                  "label_smoothing": label_smoothing}
+            raise ValueError(
+                "Transformer: hidden_dim must be a multiple of num_heads. "
+                f"Received: hidden_dim={hidden_dim}, num_heads={num_heads}"
+            )
+        rates = {
+            "dropout": dropout,
+            "attention_dropout": attention_dropout,
+            "label_smoothing": label_smoothing,
+        }
         require_rates(**rates)
         require_not_negative(layer_norm_epsilon=layer_norm_epsilon)
         if positions not in ("sinusoidal", "learned"):
             raise ValueError(
                 "Transformer: positions must be 'sinusoidal' or 'learned'. "
-                f"Received: positions={positions!r}")
+                f"Received: positions={positions!r}"
+            )
         self.vocabulary_size = vocabulary_size
         self.num_layers = num_layers
         self.hidden_dim = hidden_dim
@@ -170,14 +184,17 @@ class Transformer(TokenLoss, keras.Model):
         if size not in TRANSFORMER_SIZES:
             raise ValueError(
                 f"{cls.__name__}: size must be one of {', '.join(TRANSFORMER_SIZES)}. "
-                f"Received: size={size}")
+                f"Received: size={size}"
+            )
         names = ("num_layers", "hidden_dim", "num_heads", "intermediate_dim")
-        return cls(vocabulary_size,
-                   **{**dict(zip(names, TRANSFORMER_SIZES[size], strict=True)), **kwargs})
+        return cls(
+            vocabulary_size, **{**dict(zip(names, TRANSFORMER_SIZES[size], strict=True)), **kwargs}
+        )
 
     def build(self, input_shape: dict[str, Shape] | None = None) -> None:
         source_seed, target_seed, output_seed, *seeds = split_seed(
-            self.seed, 7 + 2 * self.num_layers)
+            self.seed, 7 + 2 * self.num_layers
+        )
         target_size = self.target_vocabulary_size or self.vocabulary_size
         self.token_embedding = self._embedding("token_embedding", self.vocabulary_size, source_seed)
         self.target_embedding = self.token_embedding
@@ -187,11 +204,13 @@ class Transformer(TokenLoss, keras.Model):
         if not self.tie_embeddings:
             self.output_kernel = self._embedding("output_kernel", target_size, output_seed)
         hidden = (None, None, self.hidden_dim)
-        self.position_layers = [self._positions(f"{side}_positions", seeds.pop())
-                                for side in ("source", "target")]
+        self.position_layers = [
+            self._positions(f"{side}_positions", seeds.pop()) for side in ("source", "target")
+        ]
         self.seed_generators = [
             dropout_generator(self.dropout, seeds.pop(), f"{side}_dropout")
-            for side in ("source", "target")]
+            for side in ("source", "target")
+        ]
         self.encoder_layers, self.decoder_layers = (
             [
                 layer(
@@ -208,13 +227,15 @@ class Transformer(TokenLoss, keras.Model):
                 )
                 for i in range(self.num_layers)
             ]
-            for layer, side in ((TransformerEncoderLayer, "encoder"),
-                                (TransformerDecoderLayer, "decoder"))
+            for layer, side in (
+                (TransformerEncoderLayer, "encoder"),
+                (TransformerDecoderLayer, "decoder"),
+            )
         )
         self.final_norms = [
-            LayerNorm(
-                epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=f"{side}_norm")
-            for side in ("encoder", "decoder") if self.norm_first
+            LayerNorm(epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=f"{side}_norm")
+            for side in ("encoder", "decoder")
+            if self.norm_first
         ]
         for layer in (*self.position_layers, *self.encoder_layers, *self.final_norms):
             layer.build(hidden)
@@ -225,22 +246,31 @@ class Transformer(TokenLoss, keras.Model):
     def _embedding(self, name, rows, seed):
         # With variance 1 / D, embeddings times sqrt(D) have unit variance.
         initializer = keras.initializers.RandomNormal(stddev=self.hidden_dim**-0.5)
-        return self.add_weight(name=name, shape=(rows, self.hidden_dim), autocast=False,
-                               initializer=seeded_initializer(initializer, seed))
+        return self.add_weight(
+            name=name,
+            shape=(rows, self.hidden_dim),
+            autocast=False,
+            initializer=seeded_initializer(initializer, seed),
+        )
 
     def _positions(self, name, seed):
         if self.positions == "sinusoidal":
             return SinusoidalPositionEncoding(dtype=self.dtype_policy, name=name)
         return LearnedPositionEmbedding(
-            self.max_length, initializer=keras.initializers.RandomNormal(stddev=0.02), seed=seed,
-            dtype=self.dtype_policy, name=name)
+            self.max_length,
+            initializer=keras.initializers.RandomNormal(stddev=0.02),
+            seed=seed,
+            dtype=self.dtype_policy,
+            name=name,
+        )
 
     def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
         encoded = self.encode(inputs, training)
         x = self._embed(1, inputs["target_ids"], training)
         for layer in self.decoder_layers:
-            x = call_layer(self, layer, x, encoded, encoded_mask=inputs.get("padding_mask"),
-                           training=training)
+            x = call_layer(
+                self, layer, x, encoded, encoded_mask=inputs.get("padding_mask"), training=training
+            )
         x = self._decoder_output(x)
         logits = self._logits(x)
         outputs = {"encoder_output": encoded, "logits": logits}
@@ -251,10 +281,17 @@ class Transformer(TokenLoss, keras.Model):
     def _token_losses(self, labels, x, logits):
         shape, rows = ops.shape(labels), ops.reshape(x, (-1, self.hidden_dim))
         found = vocabulary_losses(
-            ops.reshape(labels, (-1,)), rows, ops.cast(self._output_embedding(), x.dtype), None,
-            ops.reshape(logits, (-1, logits.shape[-1])), self.label_smoothing)
-        return {name: ops.reshape(values, shape)
-                for name, values in zip(("errors", "hits", "log_losses"), found, strict=True)}
+            ops.reshape(labels, (-1,)),
+            rows,
+            ops.cast(self._output_embedding(), x.dtype),
+            None,
+            ops.reshape(logits, (-1, logits.shape[-1])),
+            self.label_smoothing,
+        )
+        return {
+            name: ops.reshape(values, shape)
+            for name, values in zip(("errors", "hits", "log_losses"), found, strict=True)
+        }
 
     @needs_weights
     def encode(self, inputs: dict[str, Tensor], training: bool | None = None) -> Tensor:
@@ -272,8 +309,9 @@ class Transformer(TokenLoss, keras.Model):
             x = call_layer(self, layer, x, padding_mask=mask, training=training)
         return apply_rowwise(self.final_norms[0], x) if self.norm_first else x
 
-    def start_decoding(self, inputs: dict[str, Tensor], length: int, rows: int = 1
-                       ) -> tuple[Nest, Nest]:
+    def start_decoding(
+        self, inputs: dict[str, Tensor], length: int, rows: int = 1
+    ) -> tuple[Nest, Nest]:
         """Prepares decoding.
 
         Args:
@@ -287,11 +325,14 @@ class Transformer(TokenLoss, keras.Model):
         """
         encoded = self.encode(inputs)
         batch = ops.shape(encoded)[0]
-        cache = {"layers": [layer.make_cache(batch, length * rows)
-                            for layer in self.decoder_layers],
-                 "writers": make_writers(batch, rows, length)}
-        memory = {"layers": [layer.project_memory(encoded) for layer in self.decoder_layers],
-                  "logits_kernel": self._logits_kernel()}
+        cache = {
+            "layers": [layer.make_cache(batch, length * rows) for layer in self.decoder_layers],
+            "writers": make_writers(batch, rows, length),
+        }
+        memory = {
+            "layers": [layer.project_memory(encoded) for layer in self.decoder_layers],
+            "logits_kernel": self._logits_kernel(),
+        }
         return cache, memory
 
     def reorder_cache(self, cache: Nest, targets: Tensor) -> Nest:
@@ -303,9 +344,15 @@ class Transformer(TokenLoss, keras.Model):
         """
         return {**cache, "writers": take_writers(cache["writers"], targets)}
 
-    def decode(self, target_ids: Tensor, index: Tensor | int, cache: Nest, memory: Nest,
-               padding_mask: Tensor | None = None, return_attention_scores: bool = False
-               ) -> tuple[Tensor, ...]:
+    def decode(
+        self,
+        target_ids: Tensor,
+        index: Tensor | int,
+        cache: Nest,
+        memory: Nest,
+        padding_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+    ) -> tuple[Tensor, ...]:
         """Returns the logits of the next tokens, given these tokens and the cache.
 
         Args:
@@ -322,19 +369,27 @@ class Transformer(TokenLoss, keras.Model):
         """
         shape, rows = ops.shape(target_ids), cache["writers"].shape[1]
         if rows > 1 and target_ids.shape[1] != 1:
-            raise ValueError("Transformer: several targets per source must be decoded one token at "
-                             f"a time. Received: target_ids.shape={target_ids.shape}")
+            raise ValueError(
+                "Transformer: several targets per source must be decoded one token at "
+                f"a time. Received: target_ids.shape={target_ids.shape}"
+            )
         x = self._embed(1, target_ids, False, index + ops.arange(shape[1], dtype="int32"))
         # Targets of a source share one row, as positions that do not attend to each other.
         x = ops.reshape(x, (-1, rows * shape[1], self.hidden_dim))
         writers, visible = write_step(cache["writers"], index)
         new, scores = [], []
         for layer, own, source in zip(
-                self.decoder_layers, cache["layers"], memory["layers"], strict=True):
+            self.decoder_layers, cache["layers"], memory["layers"], strict=True
+        ):
             x, *found = layer(
-                x, attention_mask=visible, encoded_mask=padding_mask, cache=own,
-                cache_index=index * rows, memory=source,
-                return_attention_scores=return_attention_scores)
+                x,
+                attention_mask=visible,
+                encoded_mask=padding_mask,
+                cache=own,
+                cache_index=index * rows,
+                memory=source,
+                return_attention_scores=return_attention_scores,
+            )
             new.append(found.pop())
             scores += [ops.mean(ops.cast(one, "float32"), axis=1) for one in found]
         logits = self._logits(self._decoder_output(x), memory["logits_kernel"])

@@ -43,7 +43,13 @@ class XLNetClassifier(Classifier):
 
     OWN = "last"
 
-    def __init__(self, backbone: XLNet, num_classes: int, dropout: float = 0.1,
-                 pooling: str | None = None, name: str | None = "xlnet_classifier", **kwargs: Any
-                 ) -> None:
+    def __init__(
+        self,
+        backbone: XLNet,
+        num_classes: int,
+        dropout: float = 0.1,
+        pooling: str | None = None,
+        name: str | None = "xlnet_classifier",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(backbone, num_classes, dropout, pooling, name=name, **kwargs)

@@ -107,9 +107,19 @@ class XLNet(DeclaredInputs, keras.Model):
         [[1.]]
     """
 
-    INPUTS = {"token_ids": "BT", "segment_ids": "BT", "padding_mask": "BT", "pack_ids": "BT",
-              "permutation_ranks": "BT", "permutation_mask": "BTT", "mask_positions": "BP",
-              "cls_positions": "BE", "memory": "BMD", "memory_mask": "BM", "reversed_rows": "B"}
+    INPUTS = {
+        "token_ids": "BT",
+        "segment_ids": "BT",
+        "padding_mask": "BT",
+        "pack_ids": "BT",
+        "permutation_ranks": "BT",
+        "permutation_mask": "BTT",
+        "mask_positions": "BP",
+        "cls_positions": "BE",
+        "memory": "BMD",
+        "memory_mask": "BM",
+        "reversed_rows": "B",
+    }
     SAME_BATCH = ("mask_positions",)
     remat = False
 
@@ -134,18 +144,29 @@ class XLNet(DeclaredInputs, keras.Model):
         **kwargs: Any,
     ) -> None:
         super().__init__(name=name, **kwargs)
-        require_sizes(vocabulary_size=vocabulary_size, num_layers=num_layers,
-                      hidden_dim=hidden_dim, num_heads=num_heads)
-        require_sizes(optional=True, intermediate_dim=intermediate_dim, reuse_length=reuse_length,
-                      max_distance=max_distance)
+        require_sizes(
+            vocabulary_size=vocabulary_size,
+            num_layers=num_layers,
+            hidden_dim=hidden_dim,
+            num_heads=num_heads,
+        )
+        require_sizes(
+            optional=True,
+            intermediate_dim=intermediate_dim,
+            reuse_length=reuse_length,
+            max_distance=max_distance,
+        )
         require_sizes(low=0, memory_length=memory_length)
         if hidden_dim % num_heads:
-            raise ValueError("XLNet: hidden_dim must be a multiple of num_heads. "
-                             f"Received: hidden_dim={hidden_dim}, num_heads={num_heads}")
+            raise ValueError(
+                "XLNet: hidden_dim must be a multiple of num_heads. "
+                f"Received: hidden_dim={hidden_dim}, num_heads={num_heads}"
+            )
         require_rates(dropout=dropout)
         require_rates(optional=True, attention_dropout=attention_dropout)
-        require_not_negative(layer_norm_epsilon=layer_norm_epsilon,
-                             initializer_range=initializer_range)
+        require_not_negative(
+            layer_norm_epsilon=layer_norm_epsilon, initializer_range=initializer_range
+        )
         self.vocabulary_size = vocabulary_size
         self.num_layers = num_layers
         self.hidden_dim = hidden_dim
@@ -175,11 +196,14 @@ class XLNet(DeclaredInputs, keras.Model):
             ValueError: If the size is unknown.
         """
         if size not in XLNET_SIZES:
-            raise ValueError(f"{cls.__name__}: size must be one of {', '.join(XLNET_SIZES)}. "
-                             f"Received: size={size}")
+            raise ValueError(
+                f"{cls.__name__}: size must be one of {', '.join(XLNET_SIZES)}. "
+                f"Received: size={size}"
+            )
         names = ("num_layers", "hidden_dim", "num_heads")
-        return cls(vocabulary_size,
-                   **{**dict(zip(names, XLNET_SIZES[size], strict=True)), **kwargs})
+        return cls(
+            vocabulary_size, **{**dict(zip(names, XLNET_SIZES[size], strict=True)), **kwargs}
+        )
 
     def select_inputs(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         """Returns the entries of a batch that are inputs of this model."""
@@ -188,22 +212,42 @@ class XLNet(DeclaredInputs, keras.Model):
     def input_spec_of(self, name: str) -> keras.InputSpec | list[keras.InputSpec]:
         if name != "memory":
             return super().input_spec_of(name)
-        return [keras.InputSpec(shape=(None, None, self.hidden_dim), dtype=self.compute_dtype,
-                                name=f"memory_{layer}") for layer in range(self.num_layers)]
+        return [
+            keras.InputSpec(
+                shape=(None, None, self.hidden_dim),
+                dtype=self.compute_dtype,
+                name=f"memory_{layer}",
+            )
+            for layer in range(self.num_layers)
+        ]
 
     def build(self, input_shape: dict[str, Shape] | None = None) -> None:
-        token_seed, query_seed, pooler_seed, *dropout_seeds, = split_seed(self.seed, 6)
+        (
+            token_seed,
+            query_seed,
+            pooler_seed,
+            *dropout_seeds,
+        ) = split_seed(self.seed, 6)
         seeds = split_seed(self.seed, self.num_layers, stream=1)
         initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
         # Without autocast, as only the gathered rows of this large matrix are cast.
         self.token_embedding = self.add_weight(
-            name="token_embedding", shape=(self.vocabulary_size, self.hidden_dim),
-            initializer=seeded_initializer(initializer, token_seed), autocast=False)
+            name="token_embedding",
+            shape=(self.vocabulary_size, self.hidden_dim),
+            initializer=seeded_initializer(initializer, token_seed),
+            autocast=False,
+        )
         self.query_embedding = self.add_weight(
-            name="query_embedding", shape=(self.hidden_dim,),
-            initializer=seeded_initializer(initializer, query_seed))
-        self.seed_generators = [dropout_generator(self.dropout, seed, name) for seed, name in zip(
-            dropout_seeds, ("embedding_dropout", "query_dropout", "output_dropout"), strict=True)]
+            name="query_embedding",
+            shape=(self.hidden_dim,),
+            initializer=seeded_initializer(initializer, query_seed),
+        )
+        self.seed_generators = [
+            dropout_generator(self.dropout, seed, name)
+            for seed, name in zip(
+                dropout_seeds, ("embedding_dropout", "query_dropout", "output_dropout"), strict=True
+            )
+        ]
         self.xlnet_layers = [
             XLNetLayer(
                 self.num_heads,
@@ -225,9 +269,12 @@ class XLNet(DeclaredInputs, keras.Model):
         self.pooler = None
         if self.use_pooler:
             self.pooler = keras.layers.Dense(
-                self.hidden_dim, activation="tanh",
+                self.hidden_dim,
+                activation="tanh",
                 kernel_initializer=seeded_initializer(initializer, pooler_seed),
-                dtype=self.dtype_policy, name="pooler")
+                dtype=self.dtype_policy,
+                name="pooler",
+            )
             self.pooler.build((None, self.hidden_dim))
         self.built = True
 
@@ -251,15 +298,20 @@ class XLNet(DeclaredInputs, keras.Model):
         outputs["pooled_output"] = self._pooled(outputs["sequence_output"], inputs)
         if self.memory_length:
             before = inputs.get("memory") or [None] * self.num_layers
-            outputs["memory"] = [self._update_memory(ops.stop_gradient(x), seen)
-                                 for x, seen in zip(memory, before, strict=True)]
+            outputs["memory"] = [
+                self._update_memory(ops.stop_gradient(x), seen)
+                for x, seen in zip(memory, before, strict=True)
+            ]
             given = [(content, inputs.get("padding_mask"))]
             if before[0] is not None:
                 given.append((before[0], inputs.get("memory_mask")))
             if any(mask is not None for _, mask in given):
-                outputs["memory_mask"] = self._update_memory(*(
-                    ops.ones(ops.shape(x)[:2], "int32") if mask is None else mask
-                    for x, mask in given))
+                outputs["memory_mask"] = self._update_memory(
+                    *(
+                        ops.ones(ops.shape(x)[:2], "int32") if mask is None else mask
+                        for x, mask in given
+                    )
+                )
         return outputs
 
     @needs_weights
@@ -279,13 +331,15 @@ class XLNet(DeclaredInputs, keras.Model):
     def _run_layers(self, inputs, training):
         """Returns the content inputs of all layers, and the final content and query outputs."""
         generators = self.seed_generators
-        x = ops.cast(ops.take(self.token_embedding, inputs["token_ids"], axis=0),
-                     self.compute_dtype)
+        x = ops.cast(
+            ops.take(self.token_embedding, inputs["token_ids"], axis=0), self.compute_dtype
+        )
         content = drop(x, self.dropout, generators[0], training)
         places, query = inputs.get("mask_positions"), None
         if places is not None:
-            query = ops.broadcast_to(ops.cast(self.query_embedding, x.dtype),
-                                     (*ops.shape(places), self.hidden_dim))
+            query = ops.broadcast_to(
+                ops.cast(self.query_embedding, x.dtype), (*ops.shape(places), self.hidden_dim)
+            )
             query = drop(query, self.dropout, generators[1], training)
         before = inputs.get("memory") or [None] * self.num_layers
         content_mask, query_mask = self._masks(inputs, content, before[0])
@@ -294,26 +348,35 @@ class XLNet(DeclaredInputs, keras.Model):
         for layer, seen in zip(self.xlnet_layers, before, strict=True):
             given.append(content)
             content, query = call_layer(
-                self, layer, content, query, query_positions=places,
+                self,
+                layer,
+                content,
+                query,
+                query_positions=places,
                 segment_ids=inputs.get("segment_ids"),
-                content_mask=content_mask, query_mask=query_mask, memory=seen,
-                position_vectors=vectors, training=training)
+                content_mask=content_mask,
+                query_mask=query_mask,
+                memory=seen,
+                position_vectors=vectors,
+                training=training,
+            )
         return given, content, query
 
     def _position_vectors(self, content, memory, inputs, training):
-        """Returns the relative position encodings of all layers, with independent dropout per row.
-        """
+        """Returns the relative position encodings of all layers, with dropout by row."""
         length = ops.shape(content)[1]
         if content.shape[1] == 0:  # there are no pairs of positions
             return None
         keys = length if memory is None else ops.shape(memory)[1] + length
         vectors = ops.cast(
-            relative_position_vectors(length, keys, self.hidden_dim, self.max_distance,
-                                      inputs.get("reversed_rows")), self.compute_dtype)
+            relative_position_vectors(
+                length, keys, self.hidden_dim, self.max_distance, inputs.get("reversed_rows")
+            ),
+            self.compute_dtype,
+        )
         if not (training and self.dropout):  # shared by all rows
             return vectors
-        vectors = ops.broadcast_to(
-            vectors, (ops.shape(content)[0], *ops.shape(vectors)[-2:]))
+        vectors = ops.broadcast_to(vectors, (ops.shape(content)[0], *ops.shape(vectors)[-2:]))
         # A separate generator would be an additional variable in every saved model.
         return drop(vectors, self.dropout, self.seed_generators[0], training)
 
@@ -321,20 +384,27 @@ class XLNet(DeclaredInputs, keras.Model):
         permutation = inputs.get("permutation_mask")
         if inputs.get("permutation_ranks") is not None:
             if permutation is not None:
-                raise ValueError("XLNet: permutation_ranks and permutation_mask cannot be "
-                                 "combined. Received: both")
+                raise ValueError(
+                    "XLNet: permutation_ranks and permutation_mask cannot be "
+                    "combined. Received: both"
+                )
             permutation = permutation_mask(inputs["permutation_ranks"])
         return stream_masks(
-            ops.shape(content)[1], permutation, inputs.get("padding_mask"),
-            inputs.get("pack_ids"), inputs.get("mask_positions"),
-            0 if memory is None else ops.shape(memory)[1], inputs.get("memory_mask"))
+            ops.shape(content)[1],
+            permutation,
+            inputs.get("padding_mask"),
+            inputs.get("pack_ids"),
+            inputs.get("mask_positions"),
+            0 if memory is None else ops.shape(memory)[1],
+            inputs.get("memory_mask"),
+        )
 
     def _update_memory(self, content, before=None):
         """Returns the memory of a layer's inputs, or of their mask, for the next call."""
-        content = content[:, :self.reuse_length]
+        content = content[:, : self.reuse_length]
         if before is not None:
             content = ops.concatenate([ops.cast(before, content.dtype), content], axis=1)
-        return content[:, -self.memory_length:]
+        return content[:, -self.memory_length :]
 
     def _pooled(self, x, inputs):
         last = take_last(x, inputs)

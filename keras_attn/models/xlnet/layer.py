@@ -45,9 +45,19 @@ class XLNetLayer(CheckedLayer):
     AXES = TwoStreamAttention.AXES
     MASKED_INPUTS = {}  # as in `TwoStreamAttention`
 
-    def __init__(self, num_heads, intermediate_dim, dropout=0.0, attention_dropout=0.0,
-                 max_distance=None, activation="gelu_tanh", layer_norm_epsilon=1e-12,
-                 kernel_initializer="glorot_uniform", seed=None, **kwargs):
+    def __init__(
+        self,
+        num_heads,
+        intermediate_dim,
+        dropout=0.0,
+        attention_dropout=0.0,
+        max_distance=None,
+        activation="gelu_tanh",
+        layer_norm_epsilon=1e-12,
+        kernel_initializer="glorot_uniform",
+        seed=None,
+        **kwargs,
+    ):
         super().__init__(**kwargs)
         self.num_heads = num_heads
         self.intermediate_dim = intermediate_dim
@@ -64,40 +74,64 @@ class XLNetLayer(CheckedLayer):
         attention_seed, network_seed, *seeds = split_seed(self.seed, 6)
         options = {"kernel_initializer": self.kernel_initializer, "dtype": self.dtype_policy}
         self.attention = TwoStreamAttention(
-            self.num_heads, hidden_dim // self.num_heads, max_distance=self.max_distance,
-            dropout=self.attention_dropout, bias_initializer=self.kernel_initializer,
-            seed=attention_seed, name="attention", **options)
+            self.num_heads,
+            hidden_dim // self.num_heads,
+            max_distance=self.max_distance,
+            dropout=self.attention_dropout,
+            bias_initializer=self.kernel_initializer,
+            seed=attention_seed,
+            name="attention",
+            **options,
+        )
         self.feed_forward = PositionwiseFeedForward(
-            self.intermediate_dim, activation=self.activation, dropout=self.dropout,
-            seed=network_seed, name="feed_forward", **options)
+            self.intermediate_dim,
+            activation=self.activation,
+            dropout=self.dropout,
+            seed=network_seed,
+            name="feed_forward",
+            **options,
+        )
         self.attention_norm, self.feed_forward_norm = (
             LayerNorm(epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=name)
-            for name in ("attention_norm", "feed_forward_norm"))
-        for layer in (self.attention, self.feed_forward, self.attention_norm,
-                      self.feed_forward_norm):
+            for name in ("attention_norm", "feed_forward_norm")
+        )
+        for layer in (
+            self.attention,
+            self.feed_forward,
+            self.attention_norm,
+            self.feed_forward_norm,
+        ):
             layer.build(content_shape)
-        names = [f"{stream}_{part}_dropout" for stream in ("content", "query")
-                 for part in ("attention", "feed_forward")]
-        self.seed_generators = [dropout_generator(self.dropout, seed, name)
-                                for seed, name in zip(seeds, names, strict=True)]
+        names = [
+            f"{stream}_{part}_dropout"
+            for stream in ("content", "query")
+            for part in ("attention", "feed_forward")
+        ]
+        self.seed_generators = [
+            dropout_generator(self.dropout, seed, name)
+            for seed, name in zip(seeds, names, strict=True)
+        ]
         self.built = True
 
     def call(self, content, query=None, return_attention_scores=False, training=None, **options):
-        found = self.attention(content, query, return_attention_scores=True, training=training,
-                               **options)
+        found = self.attention(
+            content, query, return_attention_scores=True, training=training, **options
+        )
         first, second = self.seed_generators[:2], self.seed_generators[2:]
         content = self._finish(content, found[0], first, training)
         if query is not None:
             query = self._finish(query, found[1], second, training)
-        weights = found[len(found) // 2:]
+        weights = found[len(found) // 2 :]
         return (content, query, *weights) if return_attention_scores else (content, query)
 
     def _finish(self, x, attended, generators, training):
-        x = apply_rowwise(self.attention_norm,
-                          x + drop(attended, self.dropout, generators[0], training))
+        x = apply_rowwise(
+            self.attention_norm, x + drop(attended, self.dropout, generators[0], training)
+        )
         y = self.feed_forward(x, training=training)
-        return apply_rowwise(self.feed_forward_norm,
-                             x + drop(y, self.dropout, generators[1], training))
+        return apply_rowwise(
+            self.feed_forward_norm, x + drop(y, self.dropout, generators[1], training)
+        )
 
     compute_output_spec = traced_output_spec
 

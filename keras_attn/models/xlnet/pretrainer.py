@@ -61,15 +61,23 @@ class XLNetPretrainer(TaskModel, keras.Model):
     SAME_BATCH = ("mask_positions",)
     metric_names = ("plm_loss", "plm_accuracy")
 
-    def __init__(self, backbone: XLNet, seed: int | None = None,
-                 name: str | None = "xlnet_pretrainer", **kwargs: Any) -> None:
+    def __init__(
+        self,
+        backbone: XLNet,
+        seed: int | None = None,
+        name: str | None = "xlnet_pretrainer",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(backbone, seed, name=name, **kwargs)
 
     def build(self, input_shape: dict[str, Shape] | None = None) -> None:
         backbone = self.build_backbone()
         self.output_bias = self.add_weight(
-            name="output_bias", shape=(backbone.vocabulary_size,), initializer="zeros",
-            autocast=False)
+            name="output_bias",
+            shape=(backbone.vocabulary_size,),
+            initializer="zeros",
+            autocast=False,
+        )
         self.built = True
 
     def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
@@ -90,8 +98,12 @@ class XLNetPretrainer(TaskModel, keras.Model):
         outputs["logits"] = ops.reshape(logits, (*shape, rows[1]))
         if "mask_ids" in inputs:
             errors, found, _ = vocabulary_losses(
-                ops.reshape(inputs["mask_ids"], (-1,)), hidden,
-                ops.cast(self.backbone.token_embedding, hidden.dtype), bias, logits)
+                ops.reshape(inputs["mask_ids"], (-1,)),
+                hidden,
+                ops.cast(self.backbone.token_embedding, hidden.dtype),
+                bias,
+                logits,
+            )
             outputs["errors"] = ops.reshape(errors, shape)
             outputs["hits"] = ops.reshape(found, shape)
         return outputs
@@ -99,11 +111,13 @@ class XLNetPretrainer(TaskModel, keras.Model):
     def loss_weights(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         return {"plm": ops.sum(mask_weights(batch))}
 
-    def loss_errors(self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
-                    ) -> dict[str, Tensor]:
+    def loss_errors(
+        self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
+    ) -> dict[str, Tensor]:
         return {"plm": ops.sum(outputs["errors"] * mask_weights(batch))}
 
-    def metric_sums(self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
-                    ) -> dict[str, tuple[Tensor, Tensor]]:
+    def metric_sums(
+        self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
+    ) -> dict[str, tuple[Tensor, Tensor]]:
         weights = mask_weights(batch)
         return {"plm_accuracy": (ops.sum(outputs["hits"] * weights), ops.sum(weights))}

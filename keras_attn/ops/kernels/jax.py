@@ -85,8 +85,11 @@ class _Blocks:
                 weights = jnp.exp(logits - jnp.where(more > MASKED, more, 0.0))
                 shrink = jnp.exp(most - more)
                 part = _product("...ts,...sv->...tv", weights.astype(v.dtype), v)
-                return (more, total * shrink + weights.sum(-1, keepdims=True),
-                        output * shrink + part)
+                return (
+                    more,
+                    total * shrink + weights.sum(-1, keepdims=True),
+                    output * shrink + part,
+                )
 
             none = jnp.zeros((*q.shape[:-1], 1), "float32")
             start = none + MASKED, none, jnp.zeros((*q.shape[:-1], v_width), "float32")
@@ -98,17 +101,18 @@ class _Blocks:
             return [_written(x, new, i) for x, new in zip(found, (output, sums), strict=True)]
 
         v_width = value.shape[-1]
-        start = [jnp.zeros((*query.shape[:-1], v_width), value.dtype),
-                 jnp.zeros((*query.shape[:-1], 1), "float32")]
-        return [x[..., :self.queries, :] for x in lax.fori_loop(0, self.high, row, start)]
+        start = [
+            jnp.zeros((*query.shape[:-1], v_width), value.dtype),
+            jnp.zeros((*query.shape[:-1], 1), "float32"),
+        ]
+        return [x[..., : self.queries, :] for x in lax.fori_loop(0, self.high, row, start)]
 
     def backward(self, query, key, value, output, sums, gradient):
         """Gradients of query, key and value."""
         # Subtracted from the gradients of each query's weights, as in the gradient of a softmax.
         means = (output.astype("float32") * gradient.astype("float32")).sum(-1, keepdims=True)
         high, wide = self.high * self.rows, self.wide * self.columns
-        query, gradient, sums, means = (
-            _padded(x, high) for x in (query, gradient, sums, means))
+        query, gradient, sums, means = (_padded(x, high) for x in (query, gradient, sums, means))
         key, value = _padded(key, wide), _padded(value, wide)
 
         def column(j, found):
@@ -128,14 +132,16 @@ class _Blocks:
 
             of_query, *of_keys = found
             zeros = [jnp.zeros(x.shape, "float32") for x in (k, v)]
-            of_query, *new = lax.fori_loop(
-                self._first(j), self.high, add, (of_query, *zeros))
+            of_query, *new = lax.fori_loop(self._first(j), self.high, add, (of_query, *zeros))
             return of_query, *(_written(x, y, j) for x, y in zip(of_keys, new, strict=True))
 
         start = jnp.zeros(query.shape, "float32"), jnp.zeros_like(key), jnp.zeros_like(value)
         of_query, of_key, of_value = lax.fori_loop(0, self.wide, column, start)
-        return (of_query[..., :self.queries, :].astype(query.dtype),
-                of_key[..., :self.keys, :], of_value[..., :self.keys, :])
+        return (
+            of_query[..., : self.queries, :].astype(query.dtype),
+            of_key[..., : self.keys, :],
+            of_value[..., : self.keys, :],
+        )
 
     def _logits(self, q, k, i, j):
         """float32 logits of a block."""
@@ -215,7 +221,8 @@ def _losses_backward(label_smoothing, most, kept, upstream):
     def add(sums, given):
         labels, hidden, statistics, upstream = given
         change = block_gradient(
-            labels, hidden @ table.T, bias, statistics.T, upstream, label_smoothing)
+            labels, hidden @ table.T, bias, statistics.T, upstream, label_smoothing
+        )
         of_table, of_bias = sums
         of_bias += change.sum(0)
         change = change.astype(hidden.dtype)
@@ -224,7 +231,7 @@ def _losses_backward(label_smoothing, most, kept, upstream):
     sums = jnp.zeros(table.shape, "float32"), jnp.zeros(table.shape[:1], "float32")
     blocks = [_in_blocks(x, count) for x in (labels, hidden, statistics.T, upstream[0])]
     (of_table, of_bias), of_hidden = lax.scan(add, sums, blocks)
-    of_hidden = of_hidden.reshape(-1, hidden.shape[1])[:hidden.shape[0]]
+    of_hidden = of_hidden.reshape(-1, hidden.shape[1])[: hidden.shape[0]]
     return None, of_hidden, of_table.astype(table.dtype), None if bias is None else of_bias
 
 
@@ -283,7 +290,8 @@ def remat_except_matmuls(function):
 def rematerialize(function, inputs, weights, states, options):
     """See `rematerialize` on TensorFlow."""
     return jax.checkpoint(lambda inputs, weights: function(inputs, weights, states, options))(
-        inputs, weights)
+        inputs, weights
+    )
 
 
 def has_short_kernel():
@@ -293,9 +301,13 @@ def has_short_kernel():
     # The compiler cannot partition a kernel over several devices, and `keras.device("cpu")` selects
     # no GPU. Multiprocessors of architectures other than A100, H100 and B200 have less memory.
     chosen = jax.config.jax_default_device
-    return (jax.default_backend() == "gpu" and len(devices) == 1
-            and capability in ("8.0", "9.0", "10.0")
-            and getattr(chosen, "platform", chosen) != "cpu" and _triton())
+    return (
+        jax.default_backend() == "gpu"
+        and len(devices) == 1
+        and capability in ("8.0", "9.0", "10.0")
+        and getattr(chosen, "platform", chosen) != "cpu"
+        and _triton()
+    )
 
 
 @functools.cache

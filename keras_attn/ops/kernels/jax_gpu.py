@@ -49,7 +49,9 @@ def _attend(projected, bias, mask, words, scale, rate, interpret):
         in_specs=_input_specs(projected.shape, mask),
         out_specs=pallas.BlockSpec((None, length, None, depth), lambda b, h: (b, 0, h, 0)),
         out_shape=jax.ShapeDtypeStruct((batch, length, heads, depth), projected.dtype),
-        compiler_params=_PARAMS, interpret=interpret, name="attend",
+        compiler_params=_PARAMS,
+        interpret=interpret,
+        name="attend",
     )(words, bias, projected, projected, projected, *_given(mask))
 
 
@@ -64,11 +66,15 @@ def _backward(scale, rate, interpret, kept, gradient):
     found = pallas.pallas_call(
         functools.partial(_backward_kernel, scale=scale, rate=rate),
         grid=(batch, heads),
-        in_specs=[pallas.BlockSpec((None, length, None, depth), lambda b, h: (b, 0, h, 0)),
-                  *_input_specs(projected.shape, mask)],
+        in_specs=[
+            pallas.BlockSpec((None, length, None, depth), lambda b, h: (b, 0, h, 0)),
+            *_input_specs(projected.shape, mask),
+        ],
         out_specs=pallas.BlockSpec((None, length, 3, None, depth), lambda b, h: (b, 0, 0, h, 0)),
         out_shape=jax.ShapeDtypeStruct(projected.shape, projected.dtype),
-        compiler_params=_PARAMS, interpret=interpret, name="attend_gradient",
+        compiler_params=_PARAMS,
+        interpret=interpret,
+        name="attend_gradient",
     )(gradient, words, bias, projected, projected, projected, *_given(mask))
     of_bias = jnp.sum(found, axis=(0, 1), dtype="float32").astype(bias.dtype)
     return found, of_bias, None, None
@@ -84,15 +90,21 @@ def _given(mask):
 def _input_specs(shape, mask):
     """Specs of the words, the biases, of queries, keys and values, and of the mask."""
     _, length, _, _, depth = shape
-    specs = [pallas.BlockSpec((2,), lambda b, h: (0,)),
-             pallas.BlockSpec((3, None, depth), lambda b, h: (0, h, 0))]
-    specs += [pallas.BlockSpec((None, length, None, None, depth),
-                               functools.partial(lambda i, b, h: (b, 0, i, h, 0), i))
-              for i in range(3)]
+    specs = [
+        pallas.BlockSpec((2,), lambda b, h: (0,)),
+        pallas.BlockSpec((3, None, depth), lambda b, h: (0, h, 0)),
+    ]
+    specs += [
+        pallas.BlockSpec(
+            (None, length, None, None, depth), functools.partial(lambda i, b, h: (b, 0, i, h, 0), i)
+        )
+        for i in range(3)
+    ]
     if mask is not None:
         rows, queries = mask.shape[:2]
-        specs.append(pallas.BlockSpec((None, queries, length),
-                                      lambda b, h: (b if rows > 1 else 0, 0, 0)))
+        specs.append(
+            pallas.BlockSpec((None, queries, length), lambda b, h: (b if rows > 1 else 0, 0, 0))
+        )
     return specs
 
 
@@ -136,7 +148,10 @@ def _weights(words, query, key, mask, scale, rate):
         return weights, weights, None
     row = pallas.program_id(0) * pallas.num_programs(1) + pallas.program_id(1)
     first = row.astype("uint32") * jnp.uint32(length * length)
-    number = (first + lax.broadcasted_iota("uint32", logits.shape, 0) * jnp.uint32(length)
-              + lax.broadcasted_iota("uint32", logits.shape, 1))
+    number = (
+        first
+        + lax.broadcasted_iota("uint32", logits.shape, 0) * jnp.uint32(length)
+        + lax.broadcasted_iota("uint32", logits.shape, 1)
+    )
     kept = keep_mask(number, (words[0], words[1]), rate)
     return weights, jnp.where(kept, weights / (1.0 - rate), 0.0), kept

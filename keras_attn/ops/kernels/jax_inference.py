@@ -11,6 +11,7 @@ _ARRAYS = np.ndarray, np.generic, jax.Array
 
 def inference_function(function, model, reduce_retracing=False):
     """As `keras_attn.ops.inference.inference_function`."""
+
     # The weights are arguments: as constants each program would hold a copy of them.
     @functools.partial(jax.jit, static_argnums=(0, 1))
     def compiled(structure, constants, arrays, weights):

@@ -74,8 +74,12 @@ class _Blocks:
                 weights = tf.exp(logits - tf.where(more > MASKED, more, 0.0))
                 shrink = tf.exp(most - more)
                 part = tf.cast(tf.matmul(tf.cast(weights, v.dtype), v), tf.float32)
-                return (j + 1, more, total * shrink + tf.reduce_sum(weights, -1, keepdims=True),
-                        output * shrink + part)
+                return (
+                    j + 1,
+                    more,
+                    total * shrink + tf.reduce_sum(weights, -1, keepdims=True),
+                    output * shrink + part,
+                )
 
             like = tf.cast(q, tf.float32)
             one = tf.zeros_like(like[..., :1])
@@ -86,16 +90,16 @@ class _Blocks:
             return tf.cast(tf.math.divide_no_nan(output, total), value.dtype), sums
 
         output, sums = _rows(self.high, row, (value.dtype, tf.float32))
-        return output[..., :self.queries, :], sums[..., :self.queries, :]
+        return output[..., : self.queries, :], sums[..., : self.queries, :]
 
     def backward(self, query, key, value, output, sums, gradient):
         """Gradients of query, key and value."""
         # Subtracted from the gradients of each query's weights, as in the gradient of a softmax.
-        means = tf.reduce_sum(tf.cast(output, tf.float32) * tf.cast(gradient, tf.float32), -1,
-                              keepdims=True)
+        means = tf.reduce_sum(
+            tf.cast(output, tf.float32) * tf.cast(gradient, tf.float32), -1, keepdims=True
+        )
         high, wide = self.high * self.rows, self.wide * self.columns
-        query, gradient, sums, means = (
-            _padded(x, high) for x in (query, gradient, sums, means))
+        query, gradient, sums, means = (_padded(x, high) for x in (query, gradient, sums, means))
         key, value = _padded(key, wide), _padded(value, wide)
 
         def key_row(j, of_query):
@@ -122,13 +126,18 @@ class _Blocks:
 
         of_query = tf.TensorArray(tf.float32, self.high, clear_after_read=False)
         zeros = tf.zeros_like(tf.cast(_block(query, 0, self.rows), tf.float32))
-        of_query = _loop(0, self.high, lambda i, array: (i + 1, array.write(i, zeros)),
-                         (of_query,))[0]
+        of_query = _loop(
+            0, self.high, lambda i, array: (i + 1, array.write(i, zeros)), (of_query,)
+        )[0]
         arrays = [tf.TensorArray(x.dtype, self.wide) for x in (key, value)]
         of_query, of_key, of_value = (
-            _joined(array.stack()) for array in _loop(0, self.wide, column, (of_query, *arrays)))
-        return (tf.cast(of_query[..., :self.queries, :], query.dtype),
-                of_key[..., :self.keys, :], of_value[..., :self.keys, :])
+            _joined(array.stack()) for array in _loop(0, self.wide, column, (of_query, *arrays))
+        )
+        return (
+            tf.cast(of_query[..., : self.queries, :], query.dtype),
+            of_key[..., : self.keys, :],
+            of_value[..., : self.keys, :],
+        )
 
     def _logits(self, q, k, i, j):
         """float32 logits of a block."""
@@ -177,20 +186,31 @@ def _block(x, number, length, axis=-2):
     begin, size = [0] * len(x.shape), tf.unstack(tf.shape(x))
     begin[axis], size[axis] = number * length, length
     found = tf.slice(x, begin, size)
-    return tf.ensure_shape(found, (*x.shape[:axis], length, *x.shape[axis + 1:]))
+    return tf.ensure_shape(found, (*x.shape[:axis], length, *x.shape[axis + 1 :]))
 
 
 def _loop(first, last, body, start):
     """The state after `body(number, *state)` for the numbers from first to last, exclusive."""
-    return tf.while_loop(lambda number, *_: number < last, body, (tf.constant(first) if isinstance(
-        first, int) else first, *start), parallel_iterations=1)[1:]
+    return tf.while_loop(
+        lambda number, *_: number < last,
+        body,
+        (tf.constant(first) if isinstance(first, int) else first, *start),
+        parallel_iterations=1,
+    )[1:]
 
 
 def _rows(count, row, dtypes):
     """The results of `row` for 0, 1, …, concatenated along the second-to-last axis."""
     arrays = [tf.TensorArray(dtype, count) for dtype in dtypes]
-    arrays = _loop(0, count, lambda i, *arrays: (
-        i + 1, *(array.write(i, x) for array, x in zip(arrays, row(i), strict=True))), arrays)
+    arrays = _loop(
+        0,
+        count,
+        lambda i, *arrays: (
+            i + 1,
+            *(array.write(i, x) for array, x in zip(arrays, row(i), strict=True)),
+        ),
+        arrays,
+    )
     return [_joined(array.stack()) for array in arrays]
 
 
@@ -262,6 +282,7 @@ def linear_cross_entropy(labels, hidden, table, bias, label_smoothing, most):
     Returns:
         float32 `(5, R)`, see `block_statistics`.
     """
+
     @tf.custom_gradient
     def function(hidden, table, *bias):
         blocks = _LossBlocks(labels, hidden, table, *bias or [None], label_smoothing, most)
@@ -269,7 +290,7 @@ def linear_cross_entropy(labels, hidden, table, bias, label_smoothing, most):
 
         def gradient(upstream):
             found = blocks.backward(statistics, products, upstream[0])
-            return found[:2 + len(bias)]
+            return found[: 2 + len(bias)]
 
         return blocks.joined(statistics), gradient
 
@@ -302,8 +323,12 @@ class _LossBlocks:
         if self._is_one():
             return last[None], products
         found = tf.TensorArray(tf.float32, self.last + 1, element_shape=last.shape)
-        (found,) = _loop(0, self.last, lambda i, found: (
-            i + 1, found.write(i, self._statistics(i, self._products(i)))), (found,))
+        (found,) = _loop(
+            0,
+            self.last,
+            lambda i, found: (i + 1, found.write(i, self._statistics(i, self._products(i)))),
+            (found,),
+        )
         return found.write(self.last, last).stack(), products
 
     def backward(self, statistics, products, upstream):
@@ -314,8 +339,11 @@ class _LossBlocks:
             change = self._change(i, products, statistics[i], upstream[i])
             of_bias = tf.reduce_sum(change, axis=0)
             change = tf.cast(change, self.hidden.dtype)
-            return (tf.matmul(change, self.table), tf.cast(
-                tf.matmul(change, self.hidden[i], transpose_a=True), tf.float32), of_bias)
+            return (
+                tf.matmul(change, self.table),
+                tf.cast(tf.matmul(change, self.hidden[i], transpose_a=True), tf.float32),
+                of_bias,
+            )
 
         of_hidden, of_table, of_bias = gradients(self.last, products)
         if not self._is_one():
@@ -328,12 +356,12 @@ class _LossBlocks:
 
             found, of_table, of_bias = _loop(0, self.last, add, (found, of_table, of_bias))
             of_hidden = found.write(self.last, last).stack()
-        of_hidden = tf.reshape(of_hidden, (-1, self.table.shape[1]))[:self.rows]
+        of_hidden = tf.reshape(of_hidden, (-1, self.table.shape[1]))[: self.rows]
         return of_hidden, tf.cast(of_table, self.table.dtype), of_bias
 
     def joined(self, statistics):
         """(blocks, 5, size) -> (5, R)."""
-        return tf.reshape(tf.transpose(statistics, (1, 0, 2)), (5, -1))[:, :self.rows]
+        return tf.reshape(tf.transpose(statistics, (1, 0, 2)), (5, -1))[:, : self.rows]
 
     def _is_one(self):
         return isinstance(self.last, int) and not self.last
@@ -355,10 +383,12 @@ class _LossBlocks:
     def _change(self, i, products, statistics, upstream):
         compiled = graphs.worth_compiling(products)
         function = _compiled_gradient if compiled else block_gradient
-        return function(self.labels[i], products, self.bias, statistics, upstream,
-                        self.label_smoothing)
+        return function(
+            self.labels[i], products, self.bias, statistics, upstream, self.label_smoothing
+        )
 
 
 _compiled_statistics, _compiled_gradient = (
     tf.function(function, jit_compile=True, autograph=False)
-    for function in (block_statistics, block_gradient))
+    for function in (block_statistics, block_gradient)
+)

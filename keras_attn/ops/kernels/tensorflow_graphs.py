@@ -22,8 +22,9 @@ def traced_once(function):
     def called(*args):
         # Two functions: one differentiated in a graph returns every intermediate result.
         inside = outside if tf.executing_eagerly() else in_graphs
-        return inside(*(tf.convert_to_tensor(x) if isinstance(x, keras.Variable) else x
-                        for x in args))
+        return inside(
+            *(tf.convert_to_tensor(x) if isinstance(x, keras.Variable) else x for x in args)
+        )
 
     return called
 
@@ -48,6 +49,7 @@ def traced(function, jit, **options):
         jit: Whether XLA compiles it.
         **options: Further arguments of `tf.function`.
     """
+
     @functools.wraps(function)
     def called(*args, **kwargs):
         token = _JIT_COMPILED.set(bool(jit))
@@ -72,7 +74,8 @@ def serving_function(function, specs):
         specs: `{name: keras.InputSpec}`, or lists of them.
     """
     signature = keras.tree.map_structure(
-        lambda spec: tf.TensorSpec(spec.shape, spec.dtype, spec.name), specs)
+        lambda spec: tf.TensorSpec(spec.shape, spec.dtype, spec.name), specs
+    )
     return tf.function(function, input_signature=[signature], autograph=False)
 
 
@@ -99,12 +102,15 @@ def write_in_place(whole, index, part, axis):
         part.shape[own].assert_is_compatible_with(whole.shape[own])
     shape, length = tf.shape(whole), tf.shape(part)[axis]
     # TensorFlow copies two axes twice as fast as four.
-    rows, size = tf.reduce_prod(shape[:axis]), tf.reduce_prod(shape[axis + 1:])
+    rows, size = tf.reduce_prod(shape[:axis]), tf.reduce_prod(shape[axis + 1 :])
     index = tf.clip_by_value(tf.cast(index, tf.int32), 0, shape[axis] - length)
     updated = tf.raw_ops.TensorStridedSliceUpdate(
-        input=tf.reshape(whole, [rows, shape[axis] * size]), begin=[0, index * size],
-        end=[rows, (index + length) * size], strides=[1, 1],
-        value=tf.reshape(part, [rows, length * size]))
+        input=tf.reshape(whole, [rows, shape[axis] * size]),
+        begin=[0, index * size],
+        end=[rows, (index + length) * size],
+        strides=[1, 1],
+        value=tf.reshape(part, [rows, length * size]),
+    )
     return tf.ensure_shape(tf.reshape(updated, shape), whole.shape)
 
 
@@ -113,8 +119,13 @@ def worth_compiling(x):
 
     Each shape is compiled, so unknown shapes, of which there may be many, are not.
     """
-    return (not _JIT_COMPILED.get() and isinstance(x, tf.Tensor) and not tf.executing_eagerly()
-            and x.shape.is_fully_defined() and x.shape.num_elements() >= WORTH_COMPILING)
+    return (
+        not _JIT_COMPILED.get()
+        and isinstance(x, tf.Tensor)
+        and not tf.executing_eagerly()
+        and x.shape.is_fully_defined()
+        and x.shape.num_elements() >= WORTH_COMPILING
+    )
 
 
 def compile_if_large(function, x, *others):
@@ -159,6 +170,7 @@ def compiled(function, plain=None):
 
 def in_float32(function):
     """Wraps a function of one tensor to compute intermediate results in float32."""
+
     def called(x):
         small = x.dtype.size < 4
         return tf.cast(function(tf.cast(x, tf.float32)), x.dtype) if small else function(x)

@@ -18,6 +18,7 @@ def rematerialize(function, inputs, weights, states, options):
     Returns:
         The results of the function.
     """
+
     @traced_once
     def whole(inputs, weights, states, options):
         present = [x is not None for x in inputs]
@@ -32,7 +33,7 @@ def rematerialize(function, inputs, weights, states, options):
             outputs, new_states = call(tensors, states)
 
             def gradient(*upstream):
-                upstream = upstream[:len(outputs)]
+                upstream = upstream[: len(outputs)]
                 late = _after(upstream[0])
                 first = sum(present)
                 again = [late(x) for x in tensors[:first]] + list(tensors[first:])

@@ -18,6 +18,7 @@ def in_place(update):
         Function of a `tf.Variable`, a list of Keras variables with one value for each of its
         values, the gradient and the other tensors.
     """
+
     @tf.function(jit_compile=True, autograph=False)
     def assign(variables, *others):
         values = update(*map(tf.convert_to_tensor, variables), *others)
@@ -26,8 +27,9 @@ def in_place(update):
 
     def called(variable, slots, gradient, *others):
         gradient = tf.cast(tf.convert_to_tensor(gradient), variable.dtype)  # embeddings' are sparse
-        assign([variable, *(_on_the_device_of(variable, slot) for slot in slots)],
-               gradient, *others)
+        assign(
+            [variable, *(_on_the_device_of(variable, slot) for slot in slots)], gradient, *others
+        )
 
     return called
 

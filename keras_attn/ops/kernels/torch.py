@@ -41,13 +41,16 @@ def attend_in_blocks(query, key, value, mask=None, causal_offset=None):
     widest = max(query.shape[-1], width)
     query, key, value = (
         functional.pad(_of_heads(x, leading), (0, widest - x.shape[-1])).contiguous()
-        if widest > x.shape[-1] or x.stride(-1) != 1 else _of_heads(x, leading)
-        for x in (query, key, value))
+        if widest > x.shape[-1] or x.stride(-1) != 1
+        else _of_heads(x, leading)
+        for x in (query, key, value)
+    )
     if causal_offset is None and (mask is None or mask.shape[-2] == 1):
         output = _attend(query, key, value, mask)
     elif causal_offset == 0 and mask is None:
         output = functional.scaled_dot_product_attention(
-            query, key, value, is_causal=True, scale=1.0)
+            query, key, value, is_causal=True, scale=1.0
+        )
     else:
         output = _by_queries(query, key, value, mask, causal_offset)
     return output[..., :width].reshape(*leading, query.shape[-2], width)
@@ -56,21 +59,29 @@ def attend_in_blocks(query, key, value, mask=None, causal_offset=None):
 def _by_queries(query, key, value, mask, offset):
     outputs = []
     for first in range(0, query.shape[-2], QUERIES):
-        q = query[..., first:first + QUERIES, :]
+        q = query[..., first : first + QUERIES, :]
         last = key.shape[-2] if offset is None else first + q.shape[-2] + offset
         if last <= 0:
             outputs.append(torch.zeros_like(q))
             continue
         part = mask
         if mask is not None and mask.shape[-2] != 1:
-            part = part[..., first:first + QUERIES, :]
+            part = part[..., first : first + QUERIES, :]
         if mask is not None and mask.shape[-1] != 1:
             part = part[..., :last]
         # Otherwise the masks of all blocks would be stored for the gradient.
-        outputs.append(checkpoint(
-            _attend, q, key[..., :last, :], value[..., :last, :], part,
-            None if offset is None else first + offset,
-            use_reentrant=False, preserve_rng_state=False))
+        outputs.append(
+            checkpoint(
+                _attend,
+                q,
+                key[..., :last, :],
+                value[..., :last, :],
+                part,
+                None if offset is None else first + offset,
+                use_reentrant=False,
+                preserve_rng_state=False,
+            )
+        )
     return torch.cat(outputs, -2)
 
 
@@ -85,7 +96,8 @@ def _attend(query, key, value, mask, offset=None):
     # and set its output to 0.
     attending = mask.any(-1, keepdim=True)
     output = functional.scaled_dot_product_attention(
-        query, key, value, attn_mask=mask | ~attending, scale=1.0)
+        query, key, value, attn_mask=mask | ~attending, scale=1.0
+    )
     return torch.where(attending, output, 0.0)
 
 
@@ -99,14 +111,18 @@ def _mask_of_heads(mask, leading):
     if len(leading) > 2 and any(size != 1 for size in mask.shape[:-3]):
         mask = mask.expand(*leading[:-1], *mask.shape[-3:]).flatten(0, -4)
     missing = 4 - mask.ndim
-    return mask.reshape(*[1] * missing, *mask.shape) if missing > 0 else mask.reshape(
-        -1, *mask.shape[-3:])
+    return (
+        mask.reshape(*[1] * missing, *mask.shape)
+        if missing > 0
+        else mask.reshape(-1, *mask.shape[-3:])
+    )
 
 
 def rematerialize(function, inputs, weights, states, options):
     """See `rematerialize` on TensorFlow."""
-    return checkpoint(function, inputs, weights, states, options, use_reentrant=False,
-                      preserve_rng_state=False)
+    return checkpoint(
+        function, inputs, weights, states, options, use_reentrant=False, preserve_rng_state=False
+    )
 
 
 def linear_cross_entropy(labels, hidden, table, bias, label_smoothing, most):
@@ -115,13 +131,16 @@ def linear_cross_entropy(labels, hidden, table, bias, label_smoothing, most):
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
-
     @staticmethod
     def forward(context, labels, hidden, table, bias, label_smoothing, most):
         size = -(-len(labels) // block_count(len(labels), len(table), most)) or 1
-        found = torch.cat([
-            block_statistics(own, rows @ table.T, bias, label_smoothing)
-            for own, rows in zip(labels.split(size), hidden.split(size), strict=True)], 1)
+        found = torch.cat(
+            [
+                block_statistics(own, rows @ table.T, bias, label_smoothing)
+                for own, rows in zip(labels.split(size), hidden.split(size), strict=True)
+            ],
+            1,
+        )
         context.save_for_backward(labels, hidden, table, bias, found)
         context.size, context.label_smoothing = size, label_smoothing
         return found
@@ -133,10 +152,15 @@ class _LinearCrossEntropy(torch.autograd.Function):
         of_bias = None if bias is None else torch.zeros_like(bias)
         of_hidden, size = [], context.size
         for own, rows, known, factor in zip(
-                labels.split(size), hidden.split(size), statistics.split(size, 1),
-                upstream[0].split(size), strict=True):
+            labels.split(size),
+            hidden.split(size),
+            statistics.split(size, 1),
+            upstream[0].split(size),
+            strict=True,
+        ):
             change = block_gradient(
-                own, rows @ table.T, bias, known, factor, context.label_smoothing)
+                own, rows @ table.T, bias, known, factor, context.label_smoothing
+            )
             if bias is not None:
                 of_bias += change.sum(0)
             change = change.to(rows.dtype)
@@ -147,6 +171,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
 
 def inference_function(function, model, reduce_retracing=False):
     """As `keras_attn.ops.inference.inference_function`; not compiled, and without gradients."""
+
     def tensor(x):
         return keras.ops.convert_to_tensor(x) if isinstance(x, (np.ndarray, np.generic)) else x
 

@@ -55,30 +55,40 @@ class NextTokenExamples:
             `padding_mask`, 0 only in the last row of a shard, `pack_ids`, which part of a document
             of the row each token belongs to, from 1, and `position_ids`, its place in that part.
         """
-        return join(self._rows(*piece) for piece in epoch_pieces(
-            self._counts, start, stop, self.seed, self.exact))
+        return join(
+            self._rows(*piece)
+            for piece in epoch_pieces(self._counts, start, stop, self.seed, self.exact)
+        )
 
     def _rows(self, epoch, shard, start, stop):
         stream, order = self._streams(epoch, shard)
         column = np.arange(self.length)
         places = order[start:stop, None] * self.length + column
         real = places < len(stream) - 1
-        ids, label = (np.where(real, np.take(stream, places + ahead, mode="clip"), self._end_id)
-                      for ahead in (0, 1))
+        ids, label = (
+            np.where(real, np.take(stream, places + ahead, mode="clip"), self._end_id)
+            for ahead in (0, 1)
+        )
         begins = (ids == self._end_id) & real
         packs = 1 + np.cumsum(begins[:, 1:], axis=1)
         packs = np.concatenate([np.ones_like(places[:, :1]), packs], axis=1)
         begins[:, 0] = True
         first = np.maximum.accumulate(np.where(begins, column, 0), axis=1)
-        rows = {"token_ids": ids, "label": label, "padding_mask": real, "pack_ids": packs,
-                "position_ids": column - first}
+        rows = {
+            "token_ids": ids,
+            "label": label,
+            "padding_mask": real,
+            "pack_ids": packs,
+            "position_ids": column - first,
+        }
         return {name: array.astype(np.int32) for name, array in rows.items()}
 
     def _stream(self, epoch, shard):
         """The documents of a shard with the mark before each and at the end; an order of rows."""
         data = self._shards(shard)
-        rng = np.random.Generator(np.random.Philox(
-            epoch_seed(self.seed, epoch, _ORDER_OF_DOCUMENTS, shard)))
+        rng = np.random.Generator(
+            np.random.Philox(epoch_seed(self.seed, epoch, _ORDER_OF_DOCUMENTS, shard))
+        )
         documents, order = np.arange(len(data.document_ends)), np.arange(self._counts[shard])
         if not self.exact:
             documents, order = rng.permutation(documents), rng.permutation(order)

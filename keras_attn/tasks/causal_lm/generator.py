@@ -46,9 +46,23 @@ class Generator:
         self._named = tokenizer.vocabulary_size - tokenizer.num_padding_rows
         self.found = inference_function(self.search, model)
 
-    def generate(self, prompts, max_tokens=None, *, temperature=1.0, top_k=None, top_p=0.9, seed=0,
-                 beam=None, length_penalty=0.0, nbest=None, min_tokens=0, no_repeat=0,
-                 batch_size=16, number=0):
+    def generate(
+        self,
+        prompts,
+        max_tokens=None,
+        *,
+        temperature=1.0,
+        top_k=None,
+        top_p=0.9,
+        seed=0,
+        beam=None,
+        length_penalty=0.0,
+        nbest=None,
+        min_tokens=0,
+        no_repeat=0,
+        batch_size=16,
+        number=0,
+    ):
         """Generates continuations of texts.
 
         Args:
@@ -82,9 +96,19 @@ class Generator:
                 has too many tokens.
         """
         given = check_options(
-            max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed,
-            beam=beam, length_penalty=length_penalty, nbest=nbest, min_tokens=min_tokens,
-            no_repeat=no_repeat, batch_size=batch_size, number=number)
+            max_tokens=max_tokens,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            seed=seed,
+            beam=beam,
+            length_penalty=length_penalty,
+            nbest=nbest,
+            min_tokens=min_tokens,
+            no_repeat=no_repeat,
+            batch_size=batch_size,
+            number=number,
+        )
         if isinstance(prompts, str):
             return self.generate([prompts], **given)[0]
         if not isinstance(prompts, Iterable):
@@ -108,13 +132,14 @@ class Generator:
         found = [[] for _ in rows]
         for most, chosen in alike.items():
             for start in range(0, len(chosen), batch_size):
-                numbers = np.array(chosen[start:start + batch_size], np.int32)
+                numbers = np.array(chosen[start : start + batch_size], np.int32)
                 owners = numbers // copies
-                batch = self._batch([rows[n] for n in owners], numbers + number * copies, most,
-                                    seed, options)
+                batch = self._batch(
+                    [rows[n] for n in owners], numbers + number * copies, most, seed, options
+                )
                 for owner, some in zip(owners, batch, strict=True):
                     found[owner] += some
-        kept = [some[:nbest or 1] for some in found]
+        kept = [some[: nbest or 1] for some in found]
         return kept if nbest else [some[0]["text"] for some in kept]
 
     def encode(self, prompts, max_tokens=None, min_tokens=0, number=0):
@@ -136,15 +161,18 @@ class Generator:
             if not isinstance(text, str) or not is_text(text):
                 raise UserError(f"Texts are needed. Received: {text!a:.50} as text {n}")
         ids, ends = self.tokenizer.encode(prompts)
-        rows = [row if len(row) else np.array([self.tokenizer.end_id], np.int32)
-                for row in np.split(ids, ends[:-1])[:len(prompts)]]
+        rows = [
+            row if len(row) else np.array([self.tokenizer.end_id], np.int32)
+            for row in np.split(ids, ends[:-1])[: len(prompts)]
+        ]
         fewest = max_tokens or max(min_tokens, 1)
         for n, row in enumerate(rows, number + 1):
             if len(row) + fewest > self.max_length:
                 raise UserError(
                     f"A text and the tokens to add must have {self.max_length} tokens at most, "
-                    f"the positions of the model. Received: {len(row)} in text {n}, " +
-                    (f"max_tokens={max_tokens}" if max_tokens else f"at least {fewest} to add"))
+                    f"the positions of the model. Received: {len(row)} in text {n}, "
+                    + (f"max_tokens={max_tokens}" if max_tokens else f"at least {fewest} to add")
+                )
         return rows
 
     def _batch(self, rows, numbers, max_tokens, seed, options):
@@ -153,16 +181,21 @@ class Generator:
         ids = np.full((len(rows), width), self.tokenizer.end_id, np.int32)
         real = np.zeros_like(ids)
         for number, row in enumerate(rows):
-            ids[number, width - len(row):] = row
-            real[number, width - len(row):] = 1
+            ids[number, width - len(row) :] = row
+            real[number, width - len(row) :] = 1
         found = self.found(ids, real, numbers, seed, max_tokens, **options)
         found = keras.tree.map_structure(ops.convert_to_numpy, found)
-        return [self._told(rows[n], {name: value[n] for name, value in found.items()})
-                for n in range(len(rows))]
+        return [
+            self._told(rows[n], {name: value[n] for name, value in found.items()})
+            for n in range(len(rows))
+        ]
 
     def _told(self, prompt, found):
-        beams = found if found["token_ids"].ndim == 2 else {
-            name: value[None] for name, value in found.items()}
+        beams = (
+            found
+            if found["token_ids"].ndim == 2
+            else {name: value[None] for name, value in found.items()}
+        )
         end, told = self.tokenizer.end_id, []
         begin = prompt[:0] if prompt[0] == end and len(prompt) == 1 else prompt
         check_outputs(beams["log_probabilities"], "the language model")
@@ -174,9 +207,14 @@ class Generator:
             added = added[:-1] if finished else added
             # Together: a character may begin in the prompt.
             text, continuation = self.tokenizer.decode([[*begin, *added], added])
-            told.append({"text": text, "continuation": continuation,
-                         "log_probability": float(beams["log_probabilities"][number]),
-                         "finished": finished})
+            told.append(
+                {
+                    "text": text,
+                    "continuation": continuation,
+                    "log_probability": float(beams["log_probabilities"][number]),
+                    "finished": finished,
+                }
+            )
         return told
 
     def search(self, ids, real, numbers, seed, max_tokens, beams=None, **options):
@@ -214,25 +252,47 @@ class Generator:
             _, cache = self.model.decode(ids[:, :-1], 0, cache, mask, places[:, :-1])
 
         def step(token_ids, index, cache):
-            logits, cache = self.model.decode(token_ids[:, None], before + index, cache, mask,
-                                              (last + index)[:, None], kernel)
+            logits, cache = self.model.decode(
+                token_ids[:, None], before + index, cache, mask, (last + index)[:, None], kernel
+            )
             return named(logits), cache
 
         def step_beams(token_ids, index, cache):
             logits, cache = self.model.decode_beams(
-                token_ids, index, cache, real, last + index, kernel)
+                token_ids, index, cache, real, last + index, kernel
+            )
             return named(logits), cache
 
         if beams:
             return beam_search(
-                step_beams, self.model.share_cache(cache, beams, max_tokens), ids[:, -1], beams,
-                max_tokens, end, pad_id=end, reorder=self.model.reorder_cache, **options)
-        return sample(step, cache, ids[:, -1], max_tokens, end, pad_id=end, seed=seed,
-                      numbers=numbers, **options)
+                step_beams,
+                self.model.share_cache(cache, beams, max_tokens),
+                ids[:, -1],
+                beams,
+                max_tokens,
+                end,
+                pad_id=end,
+                reorder=self.model.reorder_cache,
+                **options,
+            )
+        return sample(
+            step,
+            cache,
+            ids[:, -1],
+            max_tokens,
+            end,
+            pad_id=end,
+            seed=seed,
+            numbers=numbers,
+            **options,
+        )
 
 
-_USUAL = {name: one.default for name, one in inspect.signature(
-    Generator.generate).parameters.items() if name not in ("self", "prompts")}
+_USUAL = {
+    name: one.default
+    for name, one in inspect.signature(Generator.generate).parameters.items()
+    if name not in ("self", "prompts")
+}
 _DRAWING = "temperature", "top_k", "top_p", "seed"
 
 
@@ -249,19 +309,29 @@ def check_options(**options):
         UserError: If one is out of range, or has no use beside another.
     """
     given = {**_USUAL, **options}
-    check_counts(batch_size=given["batch_size"],
-                 **{name: given[name] for name in ("max_tokens", "beam", "nbest", "top_k")
-                    if given[name] is not None})
+    check_counts(
+        batch_size=given["batch_size"],
+        **{
+            name: given[name]
+            for name in ("max_tokens", "beam", "nbest", "top_k")
+            if given[name] is not None
+        },
+    )
     most, beam = given["max_tokens"] or ADDED, given["beam"]
     for name, kind, holds, needed in (
-            ("temperature", numbers.Real, lambda x: 0 <= x < math.inf, "a number of at least 0"),
-            ("top_p", numbers.Real, lambda x: 0 < x <= 1, "a number in (0, 1]"),
-            ("length_penalty", numbers.Real, math.isfinite, "a finite number"),
-            ("min_tokens", numbers.Integral, lambda x: 0 <= x <= most,
-             f"a whole number in [0, {most}], at most max_tokens"),
-            ("no_repeat", numbers.Integral, lambda x: x >= 0, "0, 1, 2, …"),
-            ("number", numbers.Integral, lambda x: x >= 0, "0, 1, 2, …"),
-            ("seed", numbers.Integral, lambda _: True, "a whole number")):
+        ("temperature", numbers.Real, lambda x: 0 <= x < math.inf, "a number of at least 0"),
+        ("top_p", numbers.Real, lambda x: 0 < x <= 1, "a number in (0, 1]"),
+        ("length_penalty", numbers.Real, math.isfinite, "a finite number"),
+        (
+            "min_tokens",
+            numbers.Integral,
+            lambda x: 0 <= x <= most,
+            f"a whole number in [0, {most}], at most max_tokens",
+        ),
+        ("no_repeat", numbers.Integral, lambda x: x >= 0, "0, 1, 2, …"),
+        ("number", numbers.Integral, lambda x: x >= 0, "0, 1, 2, …"),
+        ("seed", numbers.Integral, lambda _: True, "a whole number"),
+    ):
         value = given[name]
         if value is None and name in ("top_p", "seed"):
             continue
@@ -271,16 +341,24 @@ def check_options(**options):
         raise UserError(f"nbest must be in [1, {beam}], the beam. Received: nbest={given['nbest']}")
     greedy = not beam and given["temperature"] < MIN_TEMPERATURE
     if greedy and (given["nbest"] or 1) > 1:
-        raise UserError("nbest must be 1 with temperature=0, which finds one text. "
-                        f"Received: nbest={given['nbest']}")
+        raise UserError(
+            "nbest must be 1 with temperature=0, which finds one text. "
+            f"Received: nbest={given['nbest']}"
+        )
     way = f"beam={beam}" if beam else f"temperature={given['temperature']}"
     for name in _DRAWING[greedy:] if beam or greedy else ():
         if given[name] not in (None, _USUAL[name]):
-            raise UserError(f"{name} must be left out with {'a beam' if beam else 'temperature=0'}"
-                            f", which draws nothing. Received: {name}={given[name]}, {way}")
+            raise UserError(
+                f"{name} must be left out with {'a beam' if beam else 'temperature=0'}"
+                f", which draws nothing. Received: {name}={given[name]}, {way}"
+            )
     if given["length_penalty"] and not beam:
-        raise UserError("length_penalty must be left out without a beam. "
-                        f"Received: length_penalty={given['length_penalty']}")
+        raise UserError(
+            "length_penalty must be left out without a beam. "
+            f"Received: length_penalty={given['length_penalty']}"
+        )
     # A number of NumPy would be a tensor in the graph.
-    return {name: value.item() if isinstance(value, np.generic) else value
-            for name, value in given.items()}
+    return {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in given.items()
+    }

@@ -45,18 +45,26 @@ class CausalLM(Task):
 
         def examples(split, source):
             return NextTokenExamples(
-                prepared_folder(run, split, source, tokenizer), tokenizer,
-                length=config.data.length, seed=config.train.seed, exact=split == "validation")
+                prepared_folder(run, split, source, tokenizer),
+                tokenizer,
+                length=config.data.length,
+                seed=config.train.seed,
+                exact=split == "validation",
+            )
 
         train, validation = read_splits(run, examples)
         sizes = functools.cache(lambda: _sizes(validation, tokenizer))
 
         def metrics(model, results, rows, stop):
             loss, (words, characters, visible) = results["token_loss"], sizes()
-            return {**results, "perplexity": _exp(loss), "word_perplexity": _exp(loss / words),
-                    "character_perplexity": _exp(loss / characters),
-                    "loss_per_character": loss / characters,
-                    "loss_per_visible_character": loss / visible}
+            return {
+                **results,
+                "perplexity": _exp(loss),
+                "word_perplexity": _exp(loss / words),
+                "character_perplexity": _exp(loss / characters),
+                "loss_per_character": loss / characters,
+                "loss_per_visible_character": loss / visible,
+            }
 
         hashes = run.tokenizer_hashes() | hashes_of_splits(run)
         return Plan(architecture, {}, hashes, train, validation, metrics=metrics)
@@ -85,7 +93,7 @@ def _sizes(batches, tokenizer):
             for part in np.split(label, np.flatnonzero(label == tokenizer.end_id)):
                 told = tokenizer.to_bytes(part[part != tokenizer.end_id])
                 begun = told.lstrip(_LATER)
-                before += told[:len(told) - len(begun)]
+                before += told[: len(told) - len(begun)]
                 before, text = before.decode(errors="replace")[-1:], begun.decode(errors="replace")
                 words += len(_WORD.findall(before + text, len(before)))
                 characters += len(text)

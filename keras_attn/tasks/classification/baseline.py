@@ -52,10 +52,13 @@ class Baselines:
         bigrams, constant = self.bag_of_bigrams, "most frequent class"
         if self.constant_class is None:
             constant = "mean of the training labels"
-        return " · ".join((
-            f"{self.metric.replace('_', ' ')} {self.model:.3f}",
-            f"bag of bigrams {bigrams if isinstance(bigrams, str) else f'{bigrams:.3f}'}",
-            f"{constant} {self.constant:.3f}"))
+        return " · ".join(
+            (
+                f"{self.metric.replace('_', ' ')} {self.model:.3f}",
+                f"bag of bigrams {bigrams if isinstance(bigrams, str) else f'{bigrams:.3f}'}",
+                f"{constant} {self.constant:.3f}",
+            )
+        )
 
 
 def compute_baselines(tables, names, encoded, shares, kind):
@@ -74,21 +77,33 @@ def compute_baselines(tables, names, encoded, shares, kind):
     labels, bigrams = encoded["validation"], _bag_of_bigrams_or_reason(tables, encoded, kind)
     if kind == "regression":
         predictions = shares[:, 0], bigrams, np.mean(encoded["train"])
-        return Baselines("mean_squared_error", *(
-            found if isinstance(found, str) else float(np.mean(np.square(found - labels)))
-            for found in predictions), None, None)
+        return Baselines(
+            "mean_squared_error",
+            *(
+                found if isinstance(found, str) else float(np.mean(np.square(found - labels)))
+                for found in predictions
+            ),
+            None,
+            None,
+        )
     actual, predicted, _, right = decisions(labels, shares, kind)
     if not isinstance(bigrams, str):
         same = bigrams == labels
         bigrams = float(np.mean(same.all(axis=1) if kind == "multilabel" else same))
-    training = encoded["train"] > 0 if kind == "multilabel" else \
-        one_hot(encoded["train"], len(names))
+    training = (
+        encoded["train"] > 0 if kind == "multilabel" else one_hot(encoded["train"], len(names))
+    )
     sets, counts = np.unique(training, axis=0, return_counts=True)
     frequent = sets[counts.argmax()]
     constant = (predicted == predicted[0]).all() and len(sets) > 1 and len(predicted) > 1
-    return Baselines("accuracy", float(np.mean(right.all(axis=1))), bigrams,
-                     float(np.mean((actual == frequent).all(axis=1))), _joined(names, frequent),
-                     _joined(names, predicted[0]) if constant else None)
+    return Baselines(
+        "accuracy",
+        float(np.mean(right.all(axis=1))),
+        bigrams,
+        float(np.mean((actual == frequent).all(axis=1))),
+        _joined(names, frequent),
+        _joined(names, predicted[0]) if constant else None,
+    )
 
 
 def _joined(names, chosen):
@@ -97,14 +112,22 @@ def _joined(names, chosen):
 
 def _bag_of_bigrams_or_reason(tables, encoded, kind):
     """What the bag of bigrams predicts for the validation rows, or why it does not."""
-    texts = {split: [" ".join(both) for both in zip(rows.texts, rows.text_pairs, strict=True)]
-             if rows.text_pairs else rows.texts for split, rows in tables.items()}
+    texts = {
+        split: [" ".join(both) for both in zip(rows.texts, rows.text_pairs, strict=True)]
+        if rows.text_pairs
+        else rows.texts
+        for split, rows in tables.items()
+    }
     train = np.unique(np.linspace(0, len(texts["train"]) - 1, MOST_BASELINE_ROWS).astype(int))
     try:
         with warnings.catch_warnings():  # too few rows for many classes: its accuracy shows it
             warnings.simplefilter("ignore")
-            return bag_of_bigrams([texts["train"][row] for row in train], encoded["train"][train],
-                                  texts["validation"], kind)
+            return bag_of_bigrams(
+                [texts["train"][row] for row in train],
+                encoded["train"][train],
+                texts["validation"],
+                kind,
+            )
     except (ValueError, MemoryError) as error:  # no scikit-learn, one class, no word
         return first_line(error)
 
@@ -139,14 +162,19 @@ def bag_of_bigrams(train_texts, train_labels, test_texts, kind="single_label"):
         from sklearn.feature_extraction.text import CountVectorizer
         from sklearn.linear_model import LogisticRegression, Ridge
     except ImportError:
-        raise UserError("not available without scikit-learn: "
-                        "pip install 'keras-attn[report]'") from None
+        raise UserError(
+            "not available without scikit-learn: pip install 'keras-attn[report]'"
+        ) from None
     labels = np.asarray(train_labels)
-    columns = {"single_label": len(np.unique(labels)),
-               "multilabel": labels.shape[-1], "regression": 1}[kind]
+    columns = {
+        "single_label": len(np.unique(labels)),
+        "multilabel": labels.shape[-1],
+        "regression": 1,
+    }[kind]
     # Words of one letter and punctuation count too: "i", "a", "!", "?".
-    counter = CountVectorizer(ngram_range=(1, 2), token_pattern=r"\w+|[^\w\s]",
-                              max_features=MOST_WEIGHTS // columns)
+    counter = CountVectorizer(
+        ngram_range=(1, 2), token_pattern=r"\w+|[^\w\s]", max_features=MOST_WEIGHTS // columns
+    )
     known, asked = counter.fit_transform(train_texts), counter.transform(test_texts)
 
     def predicted(model, column):
@@ -157,6 +185,7 @@ def bag_of_bigrams(train_texts, train_labels, test_texts, kind="single_label"):
     if kind == "regression":
         return predicted(Ridge(), labels.astype(np.float64))
     if kind == "multilabel":
-        return np.stack([predicted(LogisticRegression(max_iter=1000), column)
-                         for column in labels.T], axis=1)
+        return np.stack(
+            [predicted(LogisticRegression(max_iter=1000), column) for column in labels.T], axis=1
+        )
     return predicted(LogisticRegression(max_iter=1000), labels)

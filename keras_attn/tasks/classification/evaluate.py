@@ -35,17 +35,31 @@ def evaluate(predictor, data, batch_size, reading):
     known = predictor.labels and (task.label_set() if task else LabelSet(predictor.labels))
     labels, shares = [], []
     while chunk := list(itertools.islice(rows, CHUNK)):
-        labels.append(encode_labels([row.label for row in chunk], known, predictor.kind,
-                                    predictor.label_separator, _places(chunk)))
+        labels.append(
+            encode_labels(
+                [row.label for row in chunk],
+                known,
+                predictor.kind,
+                predictor.label_separator,
+                _places(chunk),
+            )
+        )
         shares.append(predictor.probabilities(*texts_of(chunk), batch_size))
     if not labels:
         raise UserError(f"At least one row is needed. Received: {data}")
     labels, shares = np.concatenate(labels), np.concatenate(shares)
-    names = metric_names(predictor.kind, len(predictor.labels), task and task.metrics,
-                         predictor.config.get("eval", {}).get("metric"))
-    return {**task_metrics(labels, shares, predictor.kind, names, predictor.label_deviation),
-            "examples": len(labels), "skipped": sum(sum(t.skipped.values()) for t in tables),
-            **details(predictor.labels, labels, shares, predictor.kind)}
+    names = metric_names(
+        predictor.kind,
+        len(predictor.labels),
+        task and task.metrics,
+        predictor.config.get("eval", {}).get("metric"),
+    )
+    return {
+        **task_metrics(labels, shares, predictor.kind, names, predictor.label_deviation),
+        "examples": len(labels),
+        "skipped": sum(sum(t.skipped.values()) for t in tables),
+        **details(predictor.labels, labels, shares, predictor.kind),
+    }
 
 
 def _places(rows):

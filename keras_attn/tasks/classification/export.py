@@ -16,12 +16,16 @@ class Exported(tf.Module):
     def __init__(self, predictor, pairs=None):
         super().__init__()
         if None not in (pairs, predictor.pairs) and pairs != predictor.pairs:
-            raise UserError(f"This model takes {'pairs' if predictor.pairs else 'single texts'}. "
-                            f"Received: pairs={pairs}")
+            raise UserError(
+                f"This model takes {'pairs' if predictor.pairs else 'single texts'}. "
+                f"Received: pairs={pairs}"
+            )
         if not hasattr(predictor.tokenizer, "in_graph"):
-            raise UserError("A classifier made of a BERT or an XLNet is needed: no other tokenizer "
-                            "runs inside a SavedModel. "
-                            f"Received: {type(predictor.tokenizer).__name__}")
+            raise UserError(
+                "A classifier made of a BERT or an XLNet is needed: no other tokenizer "
+                "runs inside a SavedModel. "
+                f"Received: {type(predictor.tokenizer).__name__}"
+            )
         data = predictor.config["data"]
         self.labels = tuple(predictor.labels)
         self._kind, self._separator = predictor.kind, predictor.label_separator
@@ -40,7 +44,7 @@ class Exported(tf.Module):
             return self._named(self._shares(*self._pairs(text, text_pair)))
         tokens = self._tokenizer(text)
         if self._windows is None:
-            return self._named(self._shares(tokens[:, :self._room(False)]))
+            return self._named(self._shares(tokens[:, : self._room(False)]))
         windows, owners = self._cut(tokens)
         return self._named(tf.math.segment_mean(self._shares(windows), owners))
 
@@ -89,9 +93,11 @@ class Exported(tf.Module):
             ends[-1] = layout.last_segment
         segments.append(marks(ends))
         ids = tf.concat(parts, axis=1)
-        batch = {"token_ids": _table(ids, layout.pad_id),
-                 "segment_ids": _table(tf.concat(segments, axis=1)),
-                 "padding_mask": _table(tf.ones_like(ids))}
+        batch = {
+            "token_ids": _table(ids, layout.pad_id),
+            "segment_ids": _table(tf.concat(segments, axis=1)),
+            "padding_mask": _table(tf.ones_like(ids)),
+        }
         logits = self._model(batch, training=False)["logits"]
         if self._kind == "regression":
             return logits

@@ -120,9 +120,15 @@ def task_of(name):
     if name is None or name in KINDS:
         return None
     if name not in TASKS:
-        names = (name for task in ALL_TASKS for name in ALL_TASKS.fields(task).names
-                 if ALL_TASKS.fields(task).command == "finetune")
+        names = (
+            name
+            for task in ALL_TASKS
+            for name in ALL_TASKS.fields(task).names
+            if ALL_TASKS.fields(task).command == "finetune"
+        )
         known = (*names, *TASKS)
-        raise UserError(f"data.task must be one of {', '.join(known)}. "
-                        f"Received: data.task={name!r}{nearest(name, known)}")
+        raise UserError(
+            f"data.task must be one of {', '.join(known)}. "
+            f"Received: data.task={name!r}{nearest(name, known)}"
+        )
     return TASKS[name]

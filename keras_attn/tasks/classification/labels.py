@@ -63,15 +63,19 @@ class LabelSet:
                 )
         missing = {name for name in names if name.strip().lower() in MISSING}
         if missing and all(_NUMBER.fullmatch(name.strip()) for name in names - missing):
-            raise UserError("Labels must all be numbers where most are; remove the rows without a "
-                            f"label. Received: {min(missing)!r} among {_some(sorted(names))}")
+            raise UserError(
+                "Labels must all be numbers where most are; remove the rows without a "
+                f"label. Received: {min(missing)!r} among {_some(sorted(names))}"
+            )
         names = sorted(names)
         if all(name.removeprefix("-").isdecimal() for name in names):
             names.sort(key=int)
         if positive is not None:
             if positive not in names or len(names) != 2:
-                raise UserError("data.positive must be one of two classes. Received: data.positive="
-                                f"{positive}, classes={_some(names)}{nearest(positive, names)}")
+                raise UserError(
+                    "data.positive must be one of two classes. Received: data.positive="
+                    f"{positive}, classes={_some(names)}{nearest(positive, names)}"
+                )
             names.sort(key=lambda name: name == positive)
         return cls(names)
 
@@ -88,16 +92,23 @@ class LabelSet:
             UserError: As `from_labels` and `split_labels`, and for a label with the separator
                 in it, which no table could tell from two.
         """
-        found = {label for row, text in enumerate(labels)
-                 for label in split_labels(text, separator, row, where)}
+        found = {
+            label
+            for row, text in enumerate(labels)
+            for label in split_labels(text, separator, row, where)
+        }
         if len(found) < 2:
-            raise UserError("Two labels at least are needed for data.task=multilabel; one that is "
-                            "there or not is single_label, with a name for each. "
-                            f"Received: {f'only {min(found)!r}' if found else 'rows without any'}")
+            raise UserError(
+                "Two labels at least are needed for data.task=multilabel; one that is "
+                "there or not is single_label, with a name for each. "
+                f"Received: {f'only {min(found)!r}' if found else 'rows without any'}"
+            )
         double = sorted(label for label in found if separator in label)
         if double:
-            raise UserError("Labels must not hold data.label_separator; choose another. Received: "
-                            f"{double[0]!r}, data.label_separator={separator!r}")
+            raise UserError(
+                "Labels must not hold data.label_separator; choose another. Received: "
+                f"{double[0]!r}, data.label_separator={separator!r}"
+            )
         return cls.from_labels(found)
 
     def __len__(self):
@@ -165,11 +176,17 @@ def split_labels(text, separator, row, where=None):
         except (ValueError, RecursionError):  # nested too deeply
             parts = None
         if not isinstance(parts, list) or any(
-                isinstance(part, (list, dict)) or part is None
-                or isinstance(part, float) and not math.isfinite(part) for part in parts):
-            raise UserError('Labels with data.label_separator between them, or a JSON list such as '
-                            f'["red", "blue"], are needed. Received: {text[:80]!r} at '
-                            f"{_place(row, where)}")
+            isinstance(part, (list, dict))
+            or part is None
+            or isinstance(part, float)
+            and not math.isfinite(part)
+            for part in parts
+        ):
+            raise UserError(
+                "Labels with data.label_separator between them, or a JSON list such as "
+                f'["red", "blue"], are needed. Received: {text[:80]!r} at '
+                f"{_place(row, where)}"
+            )
         parts = map(as_label, parts)
     return [part.strip() for part in parts if part.strip()]
 
@@ -191,8 +208,10 @@ def read_label_file(workdir, num_classes=None):
     """
     found = read_labels(workdir, num_classes, ("pairs",))
     if not (found["pairs"] is None or isinstance(found["pairs"], bool)):
-        raise UserError("pairs must be true, false or null. Received: "
-                        f"{shorten(found['pairs'])} in {workdir / 'labels.json'}")
+        raise UserError(
+            "pairs must be true, false or null. Received: "
+            f"{shorten(found['pairs'])} in {workdir / 'labels.json'}"
+        )
     return found
 
 

@@ -128,8 +128,11 @@ def metric_names(kind, num_classes=0, known=None, chosen=None):
 
 def choosable_metrics(kind, num_classes=0, known=None):
     """Names of all metrics that may be `chosen` in `metric_names`; arguments as there."""
-    return tuple(name for name in (*METRICS, *MULTILABEL_METRICS)
-                 if name in metric_names(kind, num_classes, known, name))
+    return tuple(
+        name
+        for name in (*METRICS, *MULTILABEL_METRICS)
+        if name in metric_names(kind, num_classes, known, name)
+    )
 
 
 def classification_metrics(labels, logits, names=None, regression=False, sample_weight=None):
@@ -183,8 +186,9 @@ def multilabel_metrics(labels, chosen):
     """
     labels, chosen = np.asarray(labels) > 0, np.asarray(chosen, bool)
     if labels.ndim != 2 or labels.shape != chosen.shape:
-        raise ValueError("Labels and predictions (N, C) are needed. "
-                         f"Received: {labels.shape}, {chosen.shape}")
+        raise ValueError(
+            f"Labels and predictions (N, C) are needed. Received: {labels.shape}, {chosen.shape}"
+        )
     each = [_class_f1(labels[:, c], chosen[:, c], 1.0) for c in range(labels.shape[1])]
     return {
         "f1_micro": _class_f1(labels, chosen, 1.0),

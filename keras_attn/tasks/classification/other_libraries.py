@@ -30,10 +30,15 @@ def written_classifier(trained, dropout):
     """Returns the fields of config.json that `read_classifier` reads."""
     labels = trained.labels or ["LABEL_0"]
     return {
-        **({dropout: trained.heads["dropout"]} if dropout else {}), "id2label": id2label(labels),
+        **({dropout: trained.heads["dropout"]} if dropout else {}),
+        "id2label": id2label(labels),
         "label2id": {label: number for number, label in enumerate(labels)},
-        "problem_type": "multi_label_classification" if trained.heads.get("multilabel") else
-        "single_label_classification" if trained.labels else "regression"}
+        "problem_type": "multi_label_classification"
+        if trained.heads.get("multilabel")
+        else "single_label_classification"
+        if trained.labels
+        else "regression",
+    }
 
 
 def in_units_of_labels(trained):
@@ -43,8 +48,15 @@ def in_units_of_labels(trained):
     mean, deviation = heads.pop("label_mean", 0.0), heads.pop("label_deviation", 1.0)
     if (mean, deviation) == (0.0, 1.0):
         return trained
-    kernel, bias = (np.asarray(trained.weights[f"logits_dense/{name}"]) for name in (
-        "kernel", "bias"))
-    return dataclasses.replace(trained, heads=heads, weights={
-        **trained.weights, "logits_dense/kernel": kernel * np.float32(deviation),
-        "logits_dense/bias": bias * np.float32(deviation) + np.float32(mean)})
+    kernel, bias = (
+        np.asarray(trained.weights[f"logits_dense/{name}"]) for name in ("kernel", "bias")
+    )
+    return dataclasses.replace(
+        trained,
+        heads=heads,
+        weights={
+            **trained.weights,
+            "logits_dense/kernel": kernel * np.float32(deviation),
+            "logits_dense/bias": bias * np.float32(deviation) + np.float32(mean),
+        },
+    )

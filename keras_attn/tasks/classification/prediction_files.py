@@ -75,13 +75,19 @@ def rows_of_files(predictor, source, format, asked):
     """
     data = predictor.config["data"]
     if predictor.pairs and (format or _format(data, source)) == "lines":
-        raise UserError("A file with two columns is needed by a model of pairs: TSV, CSV, "
-                        f"JSONL or Parquet. Received: {source}")
+        raise UserError(
+            "A file with two columns is needed by a model of pairs: TSV, CSV, "
+            f"JSONL or Parquet. Received: {source}"
+        )
     if asked["text_pair"] is not None and predictor.pairs is False:
-        raise UserError("This model takes single texts, without a column of second texts. "
-                        f"Received: text_pair={asked['text_pair']}")
-    return [iterate_rows(name, **_reading(data, name, format or _format(data, name), asked))
-            for name in find_files(source, tfds=True)]
+        raise UserError(
+            "This model takes single texts, without a column of second texts. "
+            f"Received: text_pair={asked['text_pair']}"
+        )
+    return [
+        iterate_rows(name, **_reading(data, name, format or _format(data, name), asked))
+        for name in find_files(source, tfds=True)
+    ]
 
 
 def _reading(data, name, format, asked):
@@ -90,8 +96,16 @@ def _reading(data, name, format, asked):
     columns = {name: data[name] for name in names}
     if task := glue.task_of(data["task"]):
         table = not name.startswith("tfds:")
-        header = header_names(name, format, asked["encoding"] or data["encoding"],
-                              asked["max_line"] or data.get("max_line")) if table else ()
+        header = (
+            header_names(
+                name,
+                format,
+                asked["encoding"] or data["encoding"],
+                asked["max_line"] or data.get("max_line"),
+            )
+            if table
+            else ()
+        )
         known = task.columns(name, header)
         columns = {column: value or known[column] for column, value in columns.items()}
     if columns["text"] is None or format in ("lines", "label_text"):
@@ -136,8 +150,9 @@ def _table(file, output):
     if output.endswith(".csv"):
         return csv.writer(file, lineterminator="\n")
     # As TSV is read, here and in GLUE: quotes are ordinary characters.
-    return csv.writer(file, delimiter="\t", quoting=csv.QUOTE_NONE, quotechar=None,
-                      lineterminator="\n")
+    return csv.writer(
+        file, delimiter="\t", quoting=csv.QUOTE_NONE, quotechar=None, lineterminator="\n"
+    )
 
 
 def _write_head(file, predictor, output, placed=False):
@@ -146,18 +161,25 @@ def _write_head(file, predictor, output, placed=False):
         try:
             _table(file, output).writerow([*(PLACE if placed else ()), *heads])
         except csv.Error:
-            raise UserError("Labels that hold a tab or line break need an --output that ends in "
-                            f".csv or .jsonl. Received: {output}") from None
+            raise UserError(
+                "Labels that hold a tab or line break need an --output that ends in "
+                f".csv or .jsonl. Received: {output}"
+            ) from None
 
 
 def _write(file, predictions, predictor, output, rows=None):
     """Writes JSONL, CSV or TSV, as the name of the output says; of `rows`, where they are."""
-    places = [dict(zip(PLACE, (display_name(row.file), row.line), strict=True))
-              for row in rows or ()]
+    places = [
+        dict(zip(PLACE, (display_name(row.file), row.line), strict=True)) for row in rows or ()
+    ]
     places = places or [{}] * len(predictions)
     if _is_json(output):
-        file.write("".join(json.dumps({**place, **row}, ensure_ascii=False) + "\n"
-                           for place, row in zip(places, predictions, strict=True)))
+        file.write(
+            "".join(
+                json.dumps({**place, **row}, ensure_ascii=False) + "\n"
+                for place, row in zip(places, predictions, strict=True)
+            )
+        )
         return
     table = _table(file, output)
     for place, row in zip(places, predictions, strict=True):

@@ -22,8 +22,11 @@ class Predictor(Embedder):
         super().__init__(trained)
         self.labels = trained.labels
         self.pairs = trained.pairs
-        self.kind = "regression" if not self.labels else (
-            "multilabel" if trained.heads.get("multilabel") else "single_label")
+        self.kind = (
+            "regression"
+            if not self.labels
+            else ("multilabel" if trained.heads.get("multilabel") else "single_label")
+        )
         self.label_deviation = trained.heads.get("label_deviation", 1.0)
         self.label_separator = self.config["data"].get("label_separator", ",")
 
@@ -48,8 +51,10 @@ class Predictor(Embedder):
 
     def _check_pairs(self, text_pairs):
         if self.pairs is not None and (text_pairs is not None) != self.pairs:
-            raise UserError(f"This model takes {'pairs' if self.pairs else 'single texts'}. "
-                            f"Received: text_pairs={text_pairs and text_pairs[:1]}")
+            raise UserError(
+                f"This model takes {'pairs' if self.pairs else 'single texts'}. "
+                f"Received: text_pairs={text_pairs and text_pairs[:1]}"
+            )
 
     def probabilities(self, texts, text_pairs=None, batch_size=64):
         """Probabilities, or the values of a regression, as an array.
@@ -71,7 +76,12 @@ class Predictor(Embedder):
         data = self.config["data"]
         rows = self._by_batch(
             lambda batch: probabilities(self._output(batch, "logits"), self.kind),
-            texts, text_pairs, batch_size, self.length, data.get("windows"))
+            texts,
+            text_pairs,
+            batch_size,
+            self.length,
+            data.get("windows"),
+        )
         return np.concatenate([np.zeros((0, len(self.labels) or 1)), *rows])
 
     def _named(self, shares):

@@ -37,27 +37,45 @@ def write_report(run, results, baselines, tables, names, encoded, shares, kind):
             subtitle = counted(len(rows), "validation row") + " · regression"
         else:
             beat, parts, errors = _of_classes(baselines, tables, names, encoded, shares, kind)
-            subtitle = counted(len(rows), "validation row") + " · " + (
-                counted(len(names), "label, any number a row", "labels, any number a row")
-                if kind == "multilabel" else counted(len(names), "class", "classes"))
+            subtitle = (
+                counted(len(rows), "validation row")
+                + " · "
+                + (
+                    counted(len(names), "label, any number a row", "labels, any number a row")
+                    if kind == "multilabel"
+                    else counted(len(names), "class", "classes")
+                )
+            )
         write_page(
-            run.workdir, subtitle,
-            section("Results", numbers(found), beat, _notes(run, tables)), parts,
-            curves(read_records(run.workdir.path), next(iter(found))), errors,
-            about_the_run(run, results, {
-                "training rows": f"{len(tables['train']):,}",
-                "validation rows": f"{len(tables['validation']):,}",
-                "rows left out": f"{sum(tables['train'].skipped.values()):,}"}))
+            run.workdir,
+            subtitle,
+            section("Results", numbers(found), beat, _notes(run, tables)),
+            parts,
+            curves(read_records(run.workdir.path), next(iter(found))),
+            errors,
+            about_the_run(
+                run,
+                results,
+                {
+                    "training rows": f"{len(tables['train']):,}",
+                    "validation rows": f"{len(tables['validation']):,}",
+                    "rows left out": f"{sum(tables['train'].skipped.values()):,}",
+                },
+            ),
+        )
         run.say(run.workdir / NAME)
     run.meet()  # a worker that ended before would look lost to the chief
 
 
 def _of_numbers(baselines):
     """What a regression has to beat."""
-    return sections.errors_to_beat([
-        ("this model", baselines.model),
-        ("bag of bigrams, ridge regression", baselines.bag_of_bigrams),
-        ("always the mean of training", baselines.constant)])
+    return sections.errors_to_beat(
+        [
+            ("this model", baselines.model),
+            ("bag of bigrams, ridge regression", baselines.bag_of_bigrams),
+            ("always the mean of training", baselines.constant),
+        ]
+    )
 
 
 def _of_classes(baselines, tables, names, encoded, shares, kind):
@@ -69,19 +87,27 @@ def _of_classes(baselines, tables, names, encoded, shares, kind):
     else:
         training = one_hot(encoded["train"], len(names))
         confused = sections.confusion(names, encoded["validation"], shares.argmax(axis=1))
-    beat = sections.lines_to_beat([
-        ("this model", baselines.model),
-        ("bag of bigrams, logistic regression", baselines.bag_of_bigrams),
-        (join("always ", isolated(baselines.constant_class), ", most frequent in training"),
-         baselines.constant),
-    ], len(rows))
+    beat = sections.lines_to_beat(
+        [
+            ("this model", baselines.model),
+            ("bag of bigrams, logistic regression", baselines.bag_of_bigrams),
+            (
+                join("always ", isolated(baselines.constant_class), ", most frequent in training"),
+                baselines.constant,
+            ),
+        ],
+        len(rows),
+    )
     parts = [
-        columns(sections.classes(names, actual, predicted, training.sum(axis=0), every=several),
-                confused),
+        columns(
+            sections.classes(names, actual, predicted, training.sum(axis=0), every=several),
+            confused,
+        ),
         sections.calibrated(sure.ravel(), right.ravel()),
     ]
-    errors = sections.errors(names, actual, predicted, shares,
-                             np.where(right, 0, sure).max(axis=1), rows)
+    errors = sections.errors(
+        names, actual, predicted, shares, np.where(right, 0, sure).max(axis=1), rows
+    )
     return beat, parts, errors
 
 
@@ -90,13 +116,20 @@ def _notes(run, tables):
     config, notes = run.config, []
     shared = count_shared_rows(tables["train"], tables["validation"])
     if shared:
-        overlap = counted(shared, "validation row is a training row, too",
-                          "validation rows are training rows, too")
+        overlap = counted(
+            shared,
+            "validation row is a training row, too",
+            "validation rows are training rows, too",
+        )
         notes.append(f"{overlap}: the numbers say nothing about new texts.")
     if config.eval.metric or config.eval.patience:
-        notes.append("The validation rows also chose the weights (eval.metric, eval.patience), "
-                     "which flatters: give finetune.evaluate other rows.")
+        notes.append(
+            "The validation rows also chose the weights (eval.metric, eval.patience), "
+            "which flatters: give finetune.evaluate other rows."
+        )
     if len(tables["train"]) > baseline.MOST_BASELINE_ROWS:
-        notes.append(f"The bag of bigrams learns from {baseline.MOST_BASELINE_ROWS:,} of the "
-                     f"{len(tables['train']):,} training rows, spread evenly.")
+        notes.append(
+            f"The bag of bigrams learns from {baseline.MOST_BASELINE_ROWS:,} of the "
+            f"{len(tables['train']):,} training rows, spread evenly."
+        )
     return [tag("p", note, class_="faint") for note in notes]

@@ -32,15 +32,17 @@ def class_scores(actual, predicted, every=False):
     hits = np.sum(actual & predicted, axis=0)
     given, wanted = predicted.sum(axis=0), actual.sum(axis=0)
     classes = [_scores(*counts) for counts in zip(hits, given, wanted, strict=True)]
-    occurring = [scores for scores, seen in zip(classes, given + wanted, strict=True)
-                 if seen or every]
+    occurring = [
+        scores for scores, seen in zip(classes, given + wanted, strict=True) if seen or every
+    ]
     macro = Scores(*np.mean(occurring, axis=0).tolist()) if occurring else Scores(0.0, 0.0, 0.0)
     return classes, macro, _scores(hits.sum(), given.sum(), wanted.sum())
 
 
 def _scores(hits, given, wanted):
-    return Scores(*(float(hits / total) if total else 0.0
-                    for total in (given, wanted, (given + wanted) / 2)))
+    return Scores(
+        *(float(hits / total) if total else 0.0 for total in (given, wanted, (given + wanted) / 2))
+    )
 
 
 def one_hot(classes, count):
@@ -65,10 +67,15 @@ def decisions(labels, shares, kind):
     if kind == "multilabel":
         actual, predicted = np.asarray(labels) > 0, shares > 0.5
         return Decisions(actual, predicted, np.maximum(shares, 1 - shares), actual == predicted)
-    actual, predicted = (one_hot(classes, shares.shape[1])
-                         for classes in (labels, shares.argmax(axis=1)))
-    return Decisions(actual, predicted, shares.max(axis=1, keepdims=True),
-                     (actual == predicted).all(axis=1, keepdims=True))
+    actual, predicted = (
+        one_hot(classes, shares.shape[1]) for classes in (labels, shares.argmax(axis=1))
+    )
+    return Decisions(
+        actual,
+        predicted,
+        shares.max(axis=1, keepdims=True),
+        (actual == predicted).all(axis=1, keepdims=True),
+    )
 
 
 def details(names, labels, shares, kind):
@@ -91,15 +98,19 @@ def details(names, labels, shares, kind):
     actual, predicted, sure, right = decisions(labels, shares, kind)
     each, macro, micro = class_scores(actual, predicted, every=several)
     found = {
-        "classes": {name: {**scores._asdict(), "rows": int(rows)} for name, scores, rows in zip(
-            names, each, actual.sum(axis=0), strict=True)},
-        "macro": macro._asdict(), "micro": micro._asdict(),
+        "classes": {
+            name: {**scores._asdict(), "rows": int(rows)}
+            for name, scores, rows in zip(names, each, actual.sum(axis=0), strict=True)
+        },
+        "macro": macro._asdict(),
+        "micro": micro._asdict(),
         "calibration_error": float(calibration(sure.ravel(), right.ravel())[1]),
         "accuracy_range": [*share_interval(float(right.all(axis=1).mean()), len(right))],
     }
     if not several:
-        found["confusion"] = confusion_counts(
-            labels, shares.argmax(axis=1), len(names)).astype(int).tolist()
+        found["confusion"] = (
+            confusion_counts(labels, shares.argmax(axis=1), len(names)).astype(int).tolist()
+        )
     return found
 
 
@@ -120,8 +131,10 @@ def mean_scores(found):
 
     first = found[0]
     return {
-        "classes": {name: {**mean([one["classes"][name] for one in found]), "rows": scores["rows"]}
-                    for name, scores in first["classes"].items()},
+        "classes": {
+            name: {**mean([one["classes"][name] for one in found]), "rows": scores["rows"]}
+            for name, scores in first["classes"].items()
+        },
         **{average: mean([one[average] for one in found]) for average in ("macro", "micro")},
     }
 
@@ -132,11 +145,16 @@ def told_classes(found):
     if classes:
         width = max(map(len, ["", *classes])) + 1
         yield f"{'':{width}} precision  recall      f1     rows"
-        for name, scores in [*classes.items(), ("macro", found["macro"]),
-                             ("micro", found["micro"])]:
+        for name, scores in [
+            *classes.items(),
+            ("macro", found["macro"]),
+            ("micro", found["micro"]),
+        ]:
             rows = f"{scores['rows']:8,}" if "rows" in scores else ""
-            yield (f"{name:{width}} {scores['precision']:9.4f} {scores['recall']:7.4f} "
-                   f"{scores['f1']:7.4f} {rows}").rstrip()
+            yield (
+                f"{name:{width}} {scores['precision']:9.4f} {scores['recall']:7.4f} "
+                f"{scores['f1']:7.4f} {rows}"
+            ).rstrip()
 
 
 def share_interval(share, rows):
@@ -180,8 +198,15 @@ def calibration(probabilities, right, bins=10):
     found = []
     for k in np.unique(number):
         inside = number == k
-        found.append(Bin(k / bins, (k + 1) / bins, int(inside.sum()),
-                         float(probabilities[inside].mean()), float(right[inside].mean())))
+        found.append(
+            Bin(
+                k / bins,
+                (k + 1) / bins,
+                int(inside.sum()),
+                float(probabilities[inside].mean()),
+                float(right[inside].mean()),
+            )
+        )
     error = sum(b.rows * abs(b.accuracy - b.probability) for b in found) / len(probabilities)
     return found, error
 

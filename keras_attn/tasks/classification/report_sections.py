@@ -27,21 +27,34 @@ def lines_to_beat(lines, rows):
         lines: Pairs of a name and an accuracy, or why there is none.
         rows: How many there are.
     """
-    known = {name: share_interval(share, rows) for name, share in lines
-             if not isinstance(share, str)}
+    known = {
+        name: share_interval(share, rows) for name, share in lines if not isinstance(share, str)
+    }
     low = min(np.floor(10 * interval[0]) / 10 for interval in known.values())
     cells = []
     for name, share in lines:
         if name in known:
             ends = known[name]
-            cells.append([name, figure(share), f"{ends[0]:.3f} to {ends[1]:.3f}",
-                          interval_bar(share, ends, low)])
+            cells.append(
+                [
+                    name,
+                    figure(share),
+                    f"{ends[0]:.3f} to {ends[1]:.3f}",
+                    interval_bar(share, ends, low),
+                ]
+            )
         else:
             cells.append([name, (share, {"colspan": 3, "class": "text"})])
     heads = ["model", "accuracy", "95 % interval", f"{low:g} to 1"]
-    return join(table("Accuracy and what it has to beat", heads, cells),
-                tag("p", f"Wilson's intervals: how far other rows like these {rows:,} could move "
-                         "the number. Another seed moves it, too.", class_="faint"))
+    return join(
+        table("Accuracy and what it has to beat", heads, cells),
+        tag(
+            "p",
+            f"Wilson's intervals: how far other rows like these {rows:,} could move "
+            "the number. Another seed moves it, too.",
+            class_="faint",
+        ),
+    )
 
 
 def errors_to_beat(lines):
@@ -50,10 +63,13 @@ def errors_to_beat(lines):
     Args:
         lines: Pairs of a name and an error, or why there is none.
     """
-    cells = [[name, (error, {"class": "text"}) if isinstance(error, str) else figure(error)]
-             for name, error in lines]
-    return table("Mean squared error and what it has to beat", ["model", "mean squared error"],
-                 cells)
+    cells = [
+        [name, (error, {"class": "text"}) if isinstance(error, str) else figure(error)]
+        for name, error in lines
+    ]
+    return table(
+        "Mean squared error and what it has to beat", ["model", "mean squared error"], cells
+    )
 
 
 def classes(names, actual, predicted, training, every):
@@ -65,20 +81,32 @@ def classes(names, actual, predicted, training, every):
         training: Training rows of each class.
     """
     found, macro, micro = class_scores(actual, predicted, every)
-    return _scores_of_classes("Scores of the classes", names, found, macro, micro,
-                              {"validation": actual.sum(axis=0), "training": training},
-                              [f"{actual.sum():,}", f"{training.sum():,}"])
+    return _scores_of_classes(
+        "Scores of the classes",
+        names,
+        found,
+        macro,
+        micro,
+        {"validation": actual.sum(axis=0), "training": training},
+        [f"{actual.sum():,}", f"{training.sum():,}"],
+    )
 
 
 def _scores_of_classes(title, names, each, macro, micro, counts, totals):
     """Section of a table: `Scores` of each class and their averages, counts by what they are."""
-    cells = [[isolated(name), *map(figure, scores), *(f"{count:,}" for count in of_class)]
-             for name, scores, of_class in zip(names, each, zip(*counts.values(), strict=True),
-                                               strict=True)]
-    foot = [["macro average", *map(figure, macro), *totals],
-            ["micro average", *map(figure, micro), *totals]]
-    return section("Classes", table(title, ["class", "precision", "recall", "F1", *counts], cells,
-                                    foot))
+    cells = [
+        [isolated(name), *map(figure, scores), *(f"{count:,}" for count in of_class)]
+        for name, scores, of_class in zip(
+            names, each, zip(*counts.values(), strict=True), strict=True
+        )
+    ]
+    foot = [
+        ["macro average", *map(figure, macro), *totals],
+        ["micro average", *map(figure, micro), *totals],
+    ]
+    return section(
+        "Classes", table(title, ["class", "precision", "recall", "F1", *counts], cells, foot)
+    )
 
 
 def runs_to_beat(results):
@@ -87,20 +115,35 @@ def runs_to_beat(results):
     Args:
         results: Of several runs, see `repeat`.
     """
-    told = {"bag_of_bigrams": "bag of bigrams", "most_frequent": "always the most frequent",
-            "mean": "always the mean of training"}
+    told = {
+        "bag_of_bigrams": "bag of bigrams",
+        "most_frequent": "always the most frequent",
+        "mean": "always the mean of training",
+    }
     if not results.get("to_beat"):
         return ""
     metric = "mean_squared_error" if "mean" in results["to_beat"] else "accuracy"
     half = results.get(f"{metric}_interval")
-    own = [["this model, mean of its seeds",
-            figure(results[metric]) + (f" ± {figure(half)}" if half is not None else "")]
-           ] if metric in results else []  # some GLUE tasks are not measured by it
-    cells = [*own, *(
-        [told[name], (value, {"class": "text"}) if isinstance(value, str) else figure(value)]
-        for name, value in results["to_beat"].items())]
-    return section("To beat", table("What it has to beat", ["model", metric.replace("_", " ")],
-                                    cells))
+    own = (
+        [
+            [
+                "this model, mean of its seeds",
+                figure(results[metric]) + (f" ± {figure(half)}" if half is not None else ""),
+            ]
+        ]
+        if metric in results
+        else []
+    )  # some GLUE tasks are not measured by it
+    cells = [
+        *own,
+        *(
+            [told[name], (value, {"class": "text"}) if isinstance(value, str) else figure(value)]
+            for name, value in results["to_beat"].items()
+        ),
+    ]
+    return section(
+        "To beat", table("What it has to beat", ["model", metric.replace("_", " ")], cells)
+    )
 
 
 def mean_classes(results):
@@ -111,13 +154,20 @@ def mean_classes(results):
     """
     if "classes" not in results:
         return ""
+
     def read(scores):
         return Scores(*(scores[name] for name in Scores._fields))
 
     found = results["classes"]
-    return _scores_of_classes("Mean scores of the classes", found, map(read, found.values()),
-                              read(results["macro"]), read(results["micro"]),
-                              {"validation": [scores["rows"] for scores in found.values()]}, [""])
+    return _scores_of_classes(
+        "Mean scores of the classes",
+        found,
+        map(read, found.values()),
+        read(results["macro"]),
+        read(results["micro"]),
+        {"validation": [scores["rows"] for scores in found.values()]},
+        [""],
+    )
 
 
 def surest_errors_of_best(results, best):
@@ -127,10 +177,18 @@ def surest_errors_of_best(results, best):
         results: Of several runs, see `repeat`.
         best: Address of the report of the best one.
     """
-    return section("Most sure, and wrong", tag(
-        "p", tag("a", "The page of the best run", href=best),
-        " has the rows that it is most sure and wrong about, confusions and calibration.",
-    )) if "classes" in results else ""
+    return (
+        section(
+            "Most sure, and wrong",
+            tag(
+                "p",
+                tag("a", "The page of the best run", href=best),
+                " has the rows that it is most sure and wrong about, confusions and calibration.",
+            ),
+        )
+        if "classes" in results
+        else ""
+    )
 
 
 def confusion(names, labels, predicted):
@@ -150,19 +208,25 @@ def confusion(names, labels, predicted):
         return f"{count:,}" if count else "·", {
             "style": f"--share: {share:.3f}" if count else None,
             "title": f"labelled {names[label]}, predicted {names[prediction]}: "
-                     f"{counted(count, 'row')}, {share:.1%} of the label"}
+            f"{counted(count, 'row')}, {share:.1%} of the label",
+        }
 
     inside = counts[np.ix_(shown, shown)]
     line = "Rows are labels, columns are predictions."
     if len(shown) < len(names):
         errors, of = (int(c.sum() - np.trace(c)) for c in (inside, counts))
-        line += (f" Of {len(names)} classes the {len(shown)} with the most errors are shown, with "
-                 f"{errors:,} of all {of:,} errors between them.")
+        line += (
+            f" Of {len(names)} classes the {len(shown)} with the most errors are shown, with "
+            f"{errors:,} of all {of:,} errors between them."
+        )
     heads = [isolated(names[other]) for other in shown]
     kind = "matrix upright" if sum(len(names[other]) for other in shown) > 60 else "matrix"
     rows = [[isolated(names[label]), *(cell(label, other) for other in shown)] for label in shown]
-    return section("Confusion", tag("p", line, class_="faint"),
-                   table("Confusion matrix", ["label", *heads], rows, kind=kind))
+    return section(
+        "Confusion",
+        tag("p", line, class_="faint"),
+        table("Confusion matrix", ["label", *heads], rows, kind=kind),
+    )
 
 
 def calibrated(probabilities, right):
@@ -173,22 +237,38 @@ def calibrated(probabilities, right):
         right: bool `(N,)`.
     """
     bins, error = calibration(probabilities, right)
-    chart = Chart(f"Accuracy by probability of the prediction; expected calibration error "
-                  f"{error:.3f}", (0, 1), (0, 1), ("probability", "accuracy"))
+    chart = Chart(
+        f"Accuracy by probability of the prediction; expected calibration error {error:.3f}",
+        (0, 1),
+        (0, 1),
+        ("probability", "accuracy"),
+    )
     for low, high, count, probability, accuracy in bins:
-        chart.bar(low, high, accuracy,
-                  f"{count:,} predictions: probability {probability:.3f}, accuracy {accuracy:.3f}")
+        chart.bar(
+            low,
+            high,
+            accuracy,
+            f"{count:,} predictions: probability {probability:.3f}, accuracy {accuracy:.3f}",
+        )
     chart.line((0, 1), (0, 1), "dashed")
     excess = probabilities.mean() - right.mean()
-    cells = [[f"{b.low:.1f} to {b.high:.1f}", f"{b.rows:,}", figure(b.probability),
-              figure(b.accuracy)] for b in bins]
-    return section("Calibration", tag(
-        "p", f"Expected calibration error {error:.3f}. On average predictions have a probability "
-             f"of {probabilities.mean():.3f}, and {right.mean():.3f} of them are right: the model "
-             f"is {'over' if excess > 0 else 'under'}confident by {abs(excess):.3f}."),
-        columns(tag("figure", chart.svg()),
-                table("Calibration", ["probability", "predictions", "its mean", "accuracy"],
-                      cells)))
+    cells = [
+        [f"{b.low:.1f} to {b.high:.1f}", f"{b.rows:,}", figure(b.probability), figure(b.accuracy)]
+        for b in bins
+    ]
+    return section(
+        "Calibration",
+        tag(
+            "p",
+            f"Expected calibration error {error:.3f}. On average predictions have a probability "
+            f"of {probabilities.mean():.3f}, and {right.mean():.3f} of them are right: the model "
+            f"is {'over' if excess > 0 else 'under'}confident by {abs(excess):.3f}.",
+        ),
+        columns(
+            tag("figure", chart.svg()),
+            table("Calibration", ["probability", "predictions", "its mean", "accuracy"], cells),
+        ),
+    )
 
 
 def errors(names, actual, predicted, shares, sure, rows):
@@ -201,27 +281,41 @@ def errors(names, actual, predicted, shares, sure, rows):
         sure: How sure it is of what is wrong, `(N,)`.
         rows: Their `Table`.
     """
+
     def said(classes, row):
-        found = [join(tag("strong", isolated(names[c])), f" {shares[row, c]:.1%}")
-                 for c in np.flatnonzero(classes[row])]
+        found = [
+            join(tag("strong", isolated(names[c])), f" {shares[row, c]:.1%}")
+            for c in np.flatnonzero(classes[row])
+        ]
         return join([[", " if number else "", one] for number, one in enumerate(found)]) or "none"
 
     right = (actual == predicted).all(axis=1)
-    items = [_row(rows, row, join(tag("span", said(predicted, row), class_="wrong"),
-                                  ", labelled ", said(actual, row)))
-             for row in surest_errors(sure, right, MOST_ROWS)]
+    items = [
+        _row(
+            rows,
+            row,
+            join(
+                tag("span", said(predicted, row), class_="wrong"), ", labelled ", said(actual, row)
+            ),
+        )
+        for row in surest_errors(sure, right, MOST_ROWS)
+    ]
     wrong = int(np.sum(~right))
     line = f"Wrong predictions: {wrong:,} of {counted(len(right), 'row')}" + (
-        f"; the {len(items)} with the highest probability are here." if wrong > len(items) else
-        ".")
-    return section("Most sure, and wrong", tag("p", line, class_="faint"),
-                   tag("ol", items, class_="rows"))
+        f"; the {len(items)} with the highest probability are here." if wrong > len(items) else "."
+    )
+    return section(
+        "Most sure, and wrong", tag("p", line, class_="faint"), tag("ol", items, class_="rows")
+    )
 
 
 def _row(rows, row, said):
     texts = [rows.texts[row], *([rows.text_pairs[row]] if rows.text_pairs else [])]
-    return tag("li", tag("p", said, " · ", isolated(rows.where(row)), class_="meta"),
-               [tag("blockquote", cut(text), dir="auto") for text in texts])
+    return tag(
+        "li",
+        tag("p", said, " · ", isolated(rows.where(row)), class_="meta"),
+        [tag("blockquote", cut(text), dir="auto") for text in texts],
+    )
 
 
 def regression(labels, predictions, rows):
@@ -236,13 +330,25 @@ def regression(labels, predictions, rows):
     chart = Chart("Predictions by label", ends, ends, ("label", "prediction"))
     chart.line(ends, ends, "dashed")
     chart.dots(labels[drawn], predictions[drawn], kind="point")
-    line = f"{len(drawn):,} of {len(labels):,} rows, spread evenly." if len(drawn) < len(
-        labels) else counted(len(labels), "row") + "."
+    line = (
+        f"{len(drawn):,} of {len(labels):,} rows, spread evenly."
+        if len(drawn) < len(labels)
+        else counted(len(labels), "row") + "."
+    )
     distance = np.abs(predictions - labels)
     worst = np.argsort(-distance, kind="stable")[:MOST_ROWS]
-    items = [_row(rows, row, join(tag("span", figure(predictions[row]), class_="wrong"),
-                                  ", labelled ", tag("strong", figure(labels[row]))))
-             for row in worst]
+    items = [
+        _row(
+            rows,
+            row,
+            join(
+                tag("span", figure(predictions[row]), class_="wrong"),
+                ", labelled ",
+                tag("strong", figure(labels[row])),
+            ),
+        )
+        for row in worst
+    ]
     return [
         section("Predictions", tag("figure", chart.svg(), tag("figcaption", line), class_="wide")),
         section("Largest errors", tag("ol", items, class_="rows")),

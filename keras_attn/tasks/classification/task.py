@@ -73,31 +73,45 @@ class Classification(Task):
         new = run.match_heads(["pooler"] if pooled else [])
         check_training(run, architecture.get("num_layers", 0))
         if config.train.class_weights and labeled.kind != "single_label":
-            raise UserError("train.class_weights needs one class a row. "
-                            f"Received: data.task={labeled.kind}")
+            raise UserError(
+                f"train.class_weights needs one class a row. Received: data.task={labeled.kind}"
+            )
         tables, targets = _read_splits(run, labeled)
-        best = choose_best(config.eval, targets.metrics, tables["validation"], run.compared,
-                           choosable_metrics(labeled.kind, len(targets.names), labeled.metrics))
+        best = choose_best(
+            config.eval,
+            targets.metrics,
+            tables["validation"],
+            run.compared,
+            choosable_metrics(labeled.kind, len(targets.names), labeled.metrics),
+        )
         tokenizer = choose_tokenizer(
-            run, lambda: tables["train"].texts + (tables["train"].text_pairs or []))
+            run, lambda: tables["train"].texts + (tables["train"].text_pairs or [])
+        )
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
         tokens = tokenize_texts(tables["train"].texts, tables["train"].text_pairs, tokenizer)
-        defaults.choose_length(tokens.row_lengths, architecture.get("max_length"),
-                               tables["train"].text_pairs is not None)
+        defaults.choose_length(
+            tokens.row_lengths,
+            architecture.get("max_length"),
+            tables["train"].text_pairs is not None,
+        )
         if config.data.windows is not None:
             check_windows(config.data.windows, config.data.length, tables["train"].text_pairs)
         run.fit_memory(architecture)
         train = _examples(run, tables["train"], targets.encoded["train"], tokenizer, tokens)
         validation = tables["validation"] and _examples(
-            run, tables["validation"], targets.encoded["validation"], tokenizer)
+            run, tables["validation"], targets.encoded["validation"], tokenizer
+        )
         defaults.choose_training(train.num_examples, architecture["hidden_dim"])
         defaults.report()
         tell_rows(run, tables, targets, train, validation)
         # First: `start` makes the folder that of a run, which predicts by its labels.
         _write_labels(run, targets, tables["train"])
-        heads = {"num_classes": len(targets.names) or 1, "dropout": config.model.dropout,
-                 "pooling": model.OWN if config.model.pooling == "cls" else "mean",
-                 "multilabel": labeled.kind == "multilabel"}
+        heads = {
+            "num_classes": len(targets.names) or 1,
+            "dropout": config.model.dropout,
+            "pooling": model.OWN if config.model.pooling == "cls" else "mean",
+            "multilabel": labeled.kind == "multilabel",
+        }
         other = _other_classes(run, targets, heads)
         if other:  # that head would start with their meaning
             new = [*new, "logits_dense"]
@@ -106,31 +120,58 @@ class Classification(Task):
         newest = {}
 
         def metrics(model, results, logits, stop):
-            shares = probabilities(logits[:validation.num_examples], labeled.kind)
+            shares = probabilities(logits[: validation.num_examples], labeled.kind)
             shares = mean_by_text(shares, validation.owners, validation.num_texts)
             newest["shares"] = shares
-            return task_metrics(targets.encoded["validation"], shares, labeled.kind,
-                                targets.metrics, heads.get("label_deviation", 1.0))
+            return task_metrics(
+                targets.encoded["validation"],
+                shares,
+                labeled.kind,
+                targets.metrics,
+                heads.get("label_deviation", 1.0),
+            )
 
         def notes():
-            return details(targets.names, targets.encoded["validation"], newest["shares"],
-                           labeled.kind) if newest else {}
+            return (
+                details(
+                    targets.names, targets.encoded["validation"], newest["shares"], labeled.kind
+                )
+                if newest
+                else {}
+            )
 
         def finish(results):
             if newest:  # not without validation rows
                 _report(run, results, defaults, tables, targets, newest["shares"], labeled.kind)
 
         return Plan(
-            architecture, heads, _hashes(run, tables),
-            TableBatches(train, config.data.pack, config.train.accumulate,
-                         counts=ROW_COUNTS if config.train.jit else None),
-            validation and TableBatches(validation), new, outputs="logits", metrics=metrics,
-            best=best, notes=notes, finish=finish)
+            architecture,
+            heads,
+            _hashes(run, tables),
+            TableBatches(
+                train,
+                config.data.pack,
+                config.train.accumulate,
+                counts=ROW_COUNTS if config.train.jit else None,
+            ),
+            validation and TableBatches(validation),
+            new,
+            outputs="logits",
+            metrics=metrics,
+            best=best,
+            notes=notes,
+            finish=finish,
+        )
 
     def complete_heads(self, heads, config, files):
-        known = {"num_classes": len(files["labels"]) or 1, "dropout": config["model"]["dropout"],
-                 "pooling": config["model"].get("pooling") or "cls", "multilabel": False,
-                 "label_mean": 0.0, "label_deviation": 1.0}
+        known = {
+            "num_classes": len(files["labels"]) or 1,
+            "dropout": config["model"]["dropout"],
+            "pooling": config["model"].get("pooling") or "cls",
+            "multilabel": False,
+            "label_mean": 0.0,
+            "label_deviation": 1.0,
+        }
         return with_defaults(heads, known)
 
     def read_files(self, workdir, heads):
@@ -220,12 +261,15 @@ def _labeled_task(data):
         kind = "regression" if known.regression else "single_label"
         return _LabeledTask(known, kind, known.metrics)
     if data.regression and data.task not in (None, "regression"):
-        raise UserError("data.regression=True is for data.task=regression. "
-                        f"Received: data.task={data.task}")
+        raise UserError(
+            f"data.regression=True is for data.task=regression. Received: data.task={data.task}"
+        )
     kind = "regression" if data.regression else data.task or "single_label"
     if not data.label_separator or any(mark in data.label_separator for mark in '\t\r\n"'):
-        raise UserError("data.label_separator must be something, without tabs, quotes and line "
-                        f"breaks. Received: data.label_separator={data.label_separator!r}")
+        raise UserError(
+            "data.label_separator must be something, without tabs, quotes and line "
+            f"breaks. Received: data.label_separator={data.label_separator!r}"
+        )
     return _LabeledTask(None, kind, None)
 
 
@@ -239,22 +283,32 @@ def _read(data, task, split):
     if task.glue:
         source = _glue_source(data, task, split)
         known = task.glue.columns(source) if source else {}
-        columns = {name: value if value is not None else known.get(name)
-                   for name, value in columns.items()}
+        columns = {
+            name: value if value is not None else known.get(name) for name, value in columns.items()
+        }
     if not source:
         if split == "train":
-            raise UserError("data.train must name the training data: a file, a glob, or "
-                            "tfds:NAME. Received: data.train=None")
+            raise UserError(
+                "data.train must name the training data: a file, a glob, or "
+                "tfds:NAME. Received: data.train=None"
+            )
         return None
     for name, of in {"text": "texts", "label": "labels"}.items():
         if columns[name] is None and data.format != "label_text":
-            raise UserError(f"data.{name} must name the column of the {of}. "
-                            f"Received: data.{name}=None")
+            raise UserError(
+                f"data.{name} must name the column of the {of}. Received: data.{name}=None"
+            )
     if data.format == "label_text":
         columns = {"text": "text", "text_pair": None, "label": "label"}
     return read_table(
-        source, **columns, format=data.format, header=data.header, encoding=data.encoding,
-        on_bad_text=data.on_bad_text, split=split, unlabelled=task.kind == "multilabel",
+        source,
+        **columns,
+        format=data.format,
+        header=data.header,
+        encoding=data.encoding,
+        on_bad_text=data.on_bad_text,
+        split=split,
+        unlabelled=task.kind == "multilabel",
         max_line=data.max_line,
     )
 
@@ -262,8 +316,10 @@ def _read(data, task, split):
 def _read_splits(run, task):
     """`Table`s of the splits, validation None if there is none, and the `_Targets` of both."""
     data = run.config.data
-    tables = {"train": _drop_headers(run, _read(data, task, "train")),
-              "validation": _read(data, task, "validation")}
+    tables = {
+        "train": _drop_headers(run, _read(data, task, "train")),
+        "validation": _read(data, task, "validation"),
+    }
     # Of all rows: a draw may miss a class.
     labels = _label_set(tables["train"], task, data)
     if task.kind == "single_label":
@@ -282,18 +338,26 @@ def _drop_headers(run, table):
     columns = (data.text, data.text_pair, data.label)
     by_number = all(column is None or str(column).isdigit() for column in columns)
     formats = {data.format or format_from_name(name) for _, name in table.files}
-    if (data.header is not None or data.text is None or not by_number
-            or not formats <= {"csv", "tsv", "quoted_tsv"}):
+    if (
+        data.header is not None
+        or data.text is None
+        or not by_number
+        or not formats <= {"csv", "tsv", "quoted_tsv"}
+    ):
         return table
     found = table.find_headers(data.label_separator if data.task == "multilabel" else None)
     if found == "maybe":
-        run.say(f"warning: {table.where(0)} may have the names of the columns: if so, set "
-                "data.header=True")
+        run.say(
+            f"warning: {table.where(0)} may have the names of the columns: if so, set "
+            "data.header=True"
+        )
     if found != "yes":
         return table
     run.set_field("data.header", True)
-    run.say(f"warning: {table.where(0)} has the names of the columns: using data.header=True (set "
-            "data.header=False to read it as a row)")
+    run.say(
+        f"warning: {table.where(0)} has the names of the columns: using data.header=True (set "
+        "data.header=False to read it as a row)"
+    )
     return table.without_first_rows()
 
 
@@ -308,8 +372,10 @@ def _glue_source(data, task, split):
 def _label_set(table, task, data):
     """The classes of the training data; None for regression."""
     if data.positive is not None and (task.glue or task.kind != "single_label"):
-        raise UserError("data.positive is for single labels of one's own. Received: "
-                        f"data.positive={data.positive}, data.task={data.task}")
+        raise UserError(
+            "data.positive is for single labels of one's own. Received: "
+            f"data.positive={data.positive}, data.task={data.task}"
+        )
     if task.kind == "regression":
         return None
     if task.kind == "multilabel":
@@ -322,14 +388,19 @@ def _label_set(table, task, data):
 
 def _check_classes(table, data):
     if len(set(table.labels)) == 1:
-        raise UserError("Training rows of two classes at least are needed, or another column as "
-                        f"data.label. Received: {len(table):,} of {table.labels[0]!r} alone, "
-                        f"data.train={data.train}, data.label={data.label}")
+        raise UserError(
+            "Training rows of two classes at least are needed, or another column as "
+            f"data.label. Received: {len(table):,} of {table.labels[0]!r} alone, "
+            f"data.train={data.train}, data.label={data.label}"
+        )
 
 
 def _targets(tables, task, labels, separator, chosen):
-    encoded = {split: encode_labels(table.labels, labels, task.kind, separator, table.where)
-               for split, table in tables.items() if table}
+    encoded = {
+        split: encode_labels(table.labels, labels, task.kind, separator, table.where)
+        for split, table in tables.items()
+        if table
+    }
     metrics = metric_names(task.kind, len(labels or ()), task.metrics, chosen)
     return _Targets(labels.names if labels else (), metrics, encoded)
 
@@ -338,12 +409,19 @@ def _examples(run, table, labels, tokenizer, tokens=None):
     """`TextExamples` of training rows, with their `tokens`, or of validation rows."""
     config, by_length, shuffle = run.config, run.config.data.by_length, tokens is not None
     return TextExamples(
-        table.texts, table.text_pairs, labels, tokenizer, length=config.data.length,
+        table.texts,
+        table.text_pairs,
+        labels,
+        tokenizer,
+        length=config.data.length,
         batch_size=config.train.batch_size if shuffle else config.eval.batch_size,
-        buckets=choose_buckets(run), seed=config.train.seed, shuffle=shuffle,
+        buckets=choose_buckets(run),
+        seed=config.train.seed,
+        shuffle=shuffle,
         by_length=config.data.pack == 1 if by_length is None else by_length,
         weights=balanced_weights(labels) if shuffle and config.train.class_weights else None,
-        windows=config.data.windows, tokens=tokens,
+        windows=config.data.windows,
+        tokens=tokens,
     )
 
 
@@ -352,18 +430,22 @@ def _other_classes(run, targets, heads):
     if run.resumed or not run.pretrained:
         return True
     start = run.pretrained
-    return (start.task != "classification" or list(start.labels) != list(targets.names)
-            or bool(start.heads.get("multilabel")) != heads["multilabel"])
+    return (
+        start.task != "classification"
+        or list(start.labels) != list(targets.names)
+        or bool(start.heads.get("multilabel")) != heads["multilabel"]
+    )
 
 
 def _scale(run, scores, new):
     """Mean and deviation of a regression's labels; those that its head, if not new, knows."""
     if run.resumed or not new:
         known = run.saved.get("heads", {}) if run.resumed else run.pretrained.heads
-        return {"label_mean": known.get("label_mean", 0.0),
-                "label_deviation": known.get("label_deviation", 1.0)}
-    return {"label_mean": float(np.mean(scores)),
-            "label_deviation": float(np.std(scores)) or 1.0}
+        return {
+            "label_mean": known.get("label_mean", 0.0),
+            "label_deviation": known.get("label_deviation", 1.0),
+        }
+    return {"label_mean": float(np.mean(scores)), "label_deviation": float(np.std(scores)) or 1.0}
 
 
 def _write_labels(run, targets, table):
@@ -377,8 +459,13 @@ def _hashes(run, tables):
     hashes = run.tokenizer_hashes()
     for split, table in tables.items():
         if table:
-            hashes.update({name: file_sha256(name) for _, name in table.files
-                           if name != "docstrings" and not name.startswith("tfds:")})
+            hashes.update(
+                {
+                    name: file_sha256(name)
+                    for _, name in table.files
+                    if name != "docstrings" and not name.startswith("tfds:")
+                }
+            )
             sha = hashlib.sha256()
             for column in (table.texts, table.text_pairs, table.labels):
                 for value in column or ():

@@ -21,11 +21,14 @@ def check_training(run, num_layers):
     """
     train = run.config.train
     if train.freeze > num_layers:
-        raise UserError(f"train.freeze must be in [0, {num_layers}], the layers of the model. "
-                        f"Received: train.freeze={train.freeze}")
+        raise UserError(
+            f"train.freeze must be in [0, {num_layers}], the layers of the model. "
+            f"Received: train.freeze={train.freeze}"
+        )
     if train.freeze and not (run.resumed or run.pretrained):
-        raise UserError("train.freeze needs weights that were trained: --pretrained. "
-                        "Received: random ones")
+        raise UserError(
+            "train.freeze needs weights that were trained: --pretrained. Received: random ones"
+        )
 
 
 def rows_drawn(count, limit, seed):
@@ -51,8 +54,7 @@ def choose_rows(run, splits, unit, labels=None):
     if not validation and data.holdout:
         train, validation = hold_out(train, data.holdout, seed, labels and labels(train))
         run.say(f"held out for validation: {100 * data.holdout:.3g} % of the {unit} (data.holdout)")
-    return {"train": train.take(rows_drawn(len(train), data.limit, seed)),
-            "validation": validation}
+    return {"train": train.take(rows_drawn(len(train), data.limit, seed)), "validation": validation}
 
 
 def choose_best(config, names, validation, compared, others=()):
@@ -69,16 +71,20 @@ def choose_best(config, names, validation, compared, others=()):
         UserError: For a metric that is not computed, or nothing to compute it on.
     """
     if compared and not validation:
-        raise UserError("Validation rows are needed to compare runs by: data.validation or "
-                        "data.holdout. Received: none")
+        raise UserError(
+            "Validation rows are needed to compare runs by: data.validation or "
+            "data.holdout. Received: none"
+        )
     if config.metric is None and config.patience is None:
         return None
     names = [*names, "loss"]
     metric = config.metric or names[0]
     check_choice("eval.metric", metric, tuple(dict.fromkeys([*names, *others])))
     if not validation:
-        raise UserError("Validation rows are needed to choose by: data.validation or data.holdout. "
-                        f"Received: none, and eval.metric={metric}")
+        raise UserError(
+            "Validation rows are needed to choose by: data.validation or data.holdout. "
+            f"Received: none, and eval.metric={metric}"
+        )
     if config.patience is not None and not config.every:
         raise UserError("eval.patience needs evaluations on the way. Received: eval.every=0")
     return Best(metric, config.patience)
@@ -87,15 +93,16 @@ def choose_best(config, names, validation, compared, others=()):
 def told_lengths(lengths, of):
     """Tokens of rows or passages, in words."""
     median, most = np.percentile(lengths, [50, 95])
-    return (f"tokens a {of}: median {median:.0f}, 95 % up to {most:.0f}, "
-            f"longest {np.max(lengths):,}")
+    return f"tokens a {of}: median {median:.0f}, 95 % up to {most:.0f}, longest {np.max(lengths):,}"
 
 
 def tell_few_rows(run, count, what):
     """Says that no batch of training is full, if so."""
     if count < run.config.train.batch_size:
-        run.say(f"fewer {what} than a batch of {run.config.train.batch_size}, which is filled up "
-                "with empty ones: lower train.batch_size")
+        run.say(
+            f"fewer {what} than a batch of {run.config.train.batch_size}, which is filled up "
+            "with empty ones: lower train.batch_size"
+        )
 
 
 def choose_buckets(run):
@@ -103,8 +110,10 @@ def choose_buckets(run):
     packed = run.config.data.pack > 1
     if run.engine.fixed_shapes:
         if packed:
-            raise UserError("A TPU needs batches of one shape; packed ones vary in rows. "
-                            f"Received: data.pack={run.config.data.pack}")
+            raise UserError(
+                "A TPU needs batches of one shape; packed ones vary in rows. "
+                f"Received: data.pack={run.config.data.pack}"
+            )
         return ()
     return batch_lengths(run.config.data.length, jit=run.config.train.jit, packed=packed)
 

@@ -89,13 +89,21 @@ class FinetuningDefaults:
         if data.get("windows") is not None or cut <= MAX_CUT_FRACTION:
             return
         if chosen and not paired and "windows" in data:
-            self.choose("data.windows", data.length // 4,
-                         f"{100 * cut:.0f} % of the texts exceed the model's positions")
+            self.choose(
+                "data.windows",
+                data.length // 4,
+                f"{100 * cut:.0f} % of the texts exceed the model's positions",
+            )
             return
-        advice = f"--config.data.length={needed} reads more." if data.length < needed else \
-            "The model has no more positions."
-        self._run.say(f"warning: {100 * cut:.0f} % of the training rows are longer than "
-                      f"data.length={data.length} tokens and are cut. {advice}")
+        advice = (
+            f"--config.data.length={needed} reads more."
+            if data.length < needed
+            else "The model has no more positions."
+        )
+        self._run.say(
+            f"warning: {100 * cut:.0f} % of the training rows are longer than "
+            f"data.length={data.length} tokens and are cut. {advice}"
+        )
 
     def choose_training(self, num_examples, hidden_dim):
         """Sets `train.learning_rate`, and `train.epochs` unless the length of the run is given.
@@ -107,8 +115,7 @@ class FinetuningDefaults:
         train, origin = self._run.config.train, self._origin()
         self._rate = learning_rate(hidden_dim, origin)
         if train.learning_rate is None:
-            self.choose("train.learning_rate", self._rate,
-                         f"hidden size {hidden_dim:,}, {origin}")
+            self.choose("train.learning_rate", self._rate, f"hidden size {hidden_dim:,}, {origin}")
         if all(train[name] is None for name in ENDS):
             self.choose("train.epochs", epochs(num_examples), f"{num_examples:,} examples")
 
@@ -137,21 +144,27 @@ class FinetuningDefaults:
         say = self._run.say
         say(baselines)
         if baselines.predicted_class is not None:
-            say(f"warning: the model predicts {baselines.predicted_class!r} for every validation "
-                f"row. {self._advice()}")
+            say(
+                f"warning: the model predicts {baselines.predicted_class!r} for every validation "
+                f"row. {self._advice()}"
+            )
         elif not baselines.beaten:
             say(f"warning: the model is not better than its baselines. {self._advice()}")
 
     def _advice(self):
         train = self._run.config.train
         if train.learning_rate != self._rate:
-            return (f"Leave train.learning_rate unset: it is {train.learning_rate:g}, the default "
-                    f"for this model is {self._rate:g}.")
+            return (
+                f"Leave train.learning_rate unset: it is {train.learning_rate:g}, the default "
+                f"for this model is {self._rate:g}."
+            )
         if self._origin() == RANDOM:
             return "Start from a pretrained model: --pretrained."
         rates = ",".join(f"{_two_digits(factor * self._rate):g}" for factor in (0.3, 1, 3))
-        return (f"Compare learning rates (--config.search.learning_rates={rates}), train for more "
-                "epochs, or start from a model that was pretrained longer.")
+        return (
+            f"Compare learning rates (--config.search.learning_rates={rates}), train for more "
+            "epochs, or start from a model that was pretrained longer."
+        )
 
 
 def learning_rate(hidden_dim, origin):

@@ -16,74 +16,118 @@ from keras_attn.shared_fields import (
 )
 
 LENGTH = Field(
-    int, "maximum sequence length in tokens; if unset, the length of the longest text, up to the "
+    int,
+    "maximum sequence length in tokens; if unset, the length of the longest text, up to the "
     "model's positions",
-    above=0, chosen=True)
+    above=0,
+    chosen=True,
+)
 _DATA = {
     "train": Field(
-        str, "training data: docstrings, a file, a glob, a comma-separated list, - for standard "
+        str,
+        "training data: docstrings, a file, a glob, a comma-separated list, - for standard "
         "input (with data.format), tfds:NAME[:SPLIT], or the folder of a GLUE task; if unset, the "
-        "GLUE task data.task from TFDS"),
+        "GLUE task data.task from TFDS",
+    ),
     "validation": Field(
-        str, "validation data, in the forms of data.train; if unset, the validation split of "
-        "docstrings, or of a GLUE task whose data.train is a folder or unset, else data.holdout"),
+        str,
+        "validation data, in the forms of data.train; if unset, the validation split of "
+        "docstrings, or of a GLUE task whose data.train is a folder or unset, else data.holdout",
+    ),
     "holdout": Field(
-        0.1, "fraction of the examples (or questions) of data.train held out for validation if "
-        "there is no validation data; 0: none", low=0, below=1),
+        0.1,
+        "fraction of the examples (or questions) of data.train held out for validation if "
+        "there is no validation data; 0: none",
+        low=0,
+        below=1,
+    ),
     "limit": Field(
-        int, "number of training examples, sampled with data.seed; if unset, all", above=0),
+        int, "number of training examples, sampled with data.seed; if unset, all", above=0
+    ),
     "seed": Field(
-        int, "random seed of data.limit and data.holdout; if unset, train.seed (the first of "
-        "several)", low=0),
+        int,
+        "random seed of data.limit and data.holdout; if unset, train.seed (the first of several)",
+        low=0,
+    ),
     "by_length": Field(
-        bool, "whether to batch texts of similar length, for less padding, but slower learning at "
-        "first; if unset, True unless packed"),
+        bool,
+        "whether to batch texts of similar length, for less padding, but slower learning at "
+        "first; if unset, True unless packed",
+    ),
     **TEXT,
     "length": LENGTH,
 }
 _MODEL = {
     "family": Field(str, "model family; if unset, from `pretrained`, else bert", chosen=True),
     "size": Field(
-        str, "model size without `pretrained`: tiny, mini, small, medium, base or large; if unset, "
-        "tiny"),
+        str,
+        "model size without `pretrained`: tiny, mini, small, medium, base or large; if unset, tiny",
+    ),
     "dropout": Field(0.1, "dropout rate", low=0, below=1),
     "new_heads": Field(
-        False, "whether to initialize the pooler randomly if `pretrained` does not contain it"),
+        False, "whether to initialize the pooler randomly if `pretrained` does not contain it"
+    ),
 }
 _TRAINING = {
     **TRAINING,
     "epochs": Field(
-        float, "length of the run in epochs over data.train; if steps, epochs and minutes are "
-        "unset, chosen from the number of examples", above=0, chosen=True),
+        float,
+        "length of the run in epochs over data.train; if steps, epochs and minutes are "
+        "unset, chosen from the number of examples",
+        above=0,
+        chosen=True,
+    ),
     "learning_rate": Field(
-        float, "peak learning rate; if unset, chosen from the hidden size and whether the model "
-        "is a released one", above=0, chosen=True),
+        float,
+        "peak learning rate; if unset, chosen from the hidden size and whether the model "
+        "is a released one",
+        above=0,
+        chosen=True,
+    ),
     "seeds": Field(
-        1, "number of runs, with consecutive seeds from train.seed; results are mean, standard "
-        "deviation and 95 % confidence interval", low=1),
+        1,
+        "number of runs, with consecutive seeds from train.seed; results are mean, standard "
+        "deviation and 95 % confidence interval",
+        low=1,
+    ),
     "layer_decay": Field(
-        1.0, "layer-wise learning rate decay: factor from each layer to the one below", above=0,
-        high=1),
+        1.0,
+        "layer-wise learning rate decay: factor from each layer to the one below",
+        above=0,
+        high=1,
+    ),
     "freeze": Field(
-        0, "number of lowest layers to freeze, together with the embeddings; 0: none", low=0),
+        0, "number of lowest layers to freeze, together with the embeddings; 0: none", low=0
+    ),
 }
 _SEARCH = {
     "learning_rates": Field(
-        str, "learning rates to search, such as 2e-5,3e-5,5e-5; the best by eval.metric is "
-        "selected; if unset, no search"),
+        str,
+        "learning rates to search, such as 2e-5,3e-5,5e-5; the best by eval.metric is "
+        "selected; if unset, no search",
+    ),
     "batch_sizes": Field(
-        str, "batch sizes to search with each learning rate, such as 16,32; if unset, no search"),
+        str, "batch sizes to search with each learning rate, such as 16,32; if unset, no search"
+    ),
 }
 CHOICE = {
     "metric": Field(
-        str, "validation metric that selects the weights to keep: accuracy, f1, f1_macro, "
-        "f1_micro, matthews, pearson, exact, …, loss; if unset, the last weights"),
+        str,
+        "validation metric that selects the weights to keep: accuracy, f1, f1_macro, "
+        "f1_micro, matthews, pearson, exact, …, loss; if unset, the last weights",
+    ),
     "patience": Field(
-        int, "early stopping: evaluations without a better eval.metric before the run ends; if "
-        "unset, no early stopping", above=0, resume="any"),
+        int,
+        "early stopping: evaluations without a better eval.metric before the run ends; if "
+        "unset, no early stopping",
+        above=0,
+        resume="any",
+    ),
     "report": Field(
-        True, "whether to write report.html at the end: errors, calibration and metrics",
-        resume="any"),
+        True,
+        "whether to write report.html at the end: errors, calibration and metrics",
+        resume="any",
+    ),
 }
 
 
@@ -97,7 +141,10 @@ def finetuning_fields(own: Mapping) -> dict:
     task = Field(str, "; ".join([*filter(None, summaries), "if unset, single_label"]))
     found = {
         **run_fields(describe_sources(map(FAMILIES.fields, FAMILIES.registered))),
-        "data": {"task": task, **_DATA}, "model": _MODEL, "train": _TRAINING, "search": _SEARCH,
+        "data": {"task": task, **_DATA},
+        "model": _MODEL,
+        "train": _TRAINING,
+        "search": _SEARCH,
         "eval": {**EVAL, "every": dataclasses.replace(EVAL["every"], default=500), **CHOICE},
         "checkpoint": CHECKPOINT,
     }

@@ -9,8 +9,11 @@ from keras_attn.registry import TASKS
 
 def metrics_among(results):
     """Those of the results of a run that are metrics of its task, and `loss`."""
-    return {name: value for name, value in results.items()
-            if name == "loss" or any(name in TASKS.fields(task).metrics for task in TASKS)}
+    return {
+        name: value
+        for name, value in results.items()
+        if name == "loss" or any(name in TASKS.fields(task).metrics for task in TASKS)
+    }
 
 
 def mean_interval(values, confidence=0.95):
@@ -56,9 +59,14 @@ def over_seeds(runs, names):
 def told_over_seeds(found, names, count):
     """Lines of what `over_seeds` found in so many runs."""
     for name in names:
-        spread = "" if count == 1 else (
-            f" ± {found[name + '_interval']:.4f} (95 % interval of the mean of {count} seeds; "
-            f"deviation {found[name + '_deviation']:.4f})")
+        spread = (
+            ""
+            if count == 1
+            else (
+                f" ± {found[name + '_interval']:.4f} (95 % interval of the mean of {count} seeds; "
+                f"deviation {found[name + '_deviation']:.4f})"
+            )
+        )
         yield f"{name} {found[name]:.4f}{spread}"
 
 

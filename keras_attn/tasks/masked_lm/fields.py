@@ -7,6 +7,5 @@ FIELDS = TaskFields(
     command="pretrain",
     family="bert",
     config=lambda family: pretraining_fields(family, MASKED),
-    convert_heads={"pretraining": {"next_sentence": True},
-                   "masked_lm": {"next_sentence": False}},
+    convert_heads={"pretraining": {"next_sentence": True}, "masked_lm": {"next_sentence": False}},
 )

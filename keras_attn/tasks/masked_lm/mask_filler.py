@@ -40,12 +40,17 @@ class MaskFiller(Embedder):
             ids += [tokens.mask_id, *part]
         ids.append(tokens.sep_id)
         if len(ids) > self.max_length:
-            raise UserError(f"A text of at most {self.max_length} tokens is needed. "
-                            f"Received: {len(ids)}")
+            raise UserError(
+                f"A text of at most {self.max_length} tokens is needed. Received: {len(ids)}"
+            )
         ids = np.array([ids], np.int32)
         places = np.flatnonzero(ids[0] == tokens.mask_id)[None].astype(np.int32)
-        batch = {"token_ids": ids, "segment_ids": np.zeros_like(ids),
-                 "padding_mask": np.ones_like(ids), "mask_positions": places}
+        batch = {
+            "token_ids": ids,
+            "segment_ids": np.zeros_like(ids),
+            "padding_mask": np.ones_like(ids),
+            "mask_positions": places,
+        }
         logits = self._output(batch, "mlm_logits")[0].astype(np.float64)
         check_outputs(logits, f"the model in {self.path}")
         guesses = [self._guesses(row, pieces, number, top) for number, row in enumerate(logits)]
@@ -62,8 +67,9 @@ class MaskFiller(Embedder):
             joined = before + piece
             if self.tokenizer.continuation[token]:
                 joined = before.rstrip() + self.tokenizer.surface(piece)
-            guesses.append({"token": piece, "probability": float(shares[token]),
-                            "text": joined + after})
+            guesses.append(
+                {"token": piece, "probability": float(shares[token]), "text": joined + after}
+            )
         return guesses
 
 

@@ -52,15 +52,24 @@ class MaskedLM(Task):
 
         @functools.cache
         def characters():
-            return characters_per_target(validation, [
-                len(tokenizer.surface(piece)) for piece in tokenizer.vocabulary])
+            return characters_per_target(
+                validation, [len(tokenizer.surface(piece)) for piece in tokenizer.vocabulary]
+            )
 
         def metrics(model, results, rows, stop):
             return {**results, "mlm_loss_per_character": results["mlm_loss"] / characters()}
 
         hashes = run.tokenizer_hashes() | hashes_of_splits(run)
-        return Plan(architecture, heads, hashes, train, validation, new_heads=new,
-                    initialize=initializer_of(run, train.source, tokenizer, new), metrics=metrics)
+        return Plan(
+            architecture,
+            heads,
+            hashes,
+            train,
+            validation,
+            new_heads=new,
+            initialize=initializer_of(run, train.source, tokenizer, new),
+            metrics=metrics,
+        )
 
     def targets(self, data):
         return max_predictions(data)
@@ -83,11 +92,15 @@ def _heads(run):
     if next_sentence is None:
         next_sentence = two and (ordered or known.get("next_sentence", True))
     if next_sentence and not two:
-        raise UserError("model.next_sentence needs rows of two segments. Received: "
-                        "model.next_sentence=True, data.segments=full_sentences")
+        raise UserError(
+            "model.next_sentence needs rows of two segments. Received: "
+            "model.next_sentence=True, data.segments=full_sentences"
+        )
     if ordered and not next_sentence:
-        raise UserError("data.segments=sentence_order needs the head that tells the order. "
-                        "Received: model.next_sentence=False")
+        raise UserError(
+            "data.segments=sentence_order needs the head that tells the order. "
+            "Received: model.next_sentence=False"
+        )
     return {"next_sentence": next_sentence, "tie_embeddings": known.get("tie_embeddings", True)}
 
 

@@ -50,16 +50,34 @@ class PermutationExamples:
         Yang et al., XLNet, 2019, sections 2.3 to 2.5 and 3.1; zihangdai/xlnet, data_utils.py.
     """
 
-    def __init__(self, folder, tokenizer, *, length=128, fraction=1 / 6, spans=True,
-                 bidirectional=False, memory=0, seed=0, exact=False):
+    def __init__(
+        self,
+        folder,
+        tokenizer,
+        *,
+        length=128,
+        fraction=1 / 6,
+        spans=True,
+        bidirectional=False,
+        memory=0,
+        seed=0,
+        exact=False,
+    ):
         index = read_index(folder)
         check_vocabulary(folder, index, tokenizer)
         self.length, self.memory = length, memory
         self.bidirectional, self.seed, self.exact = bidirectional, seed, exact
         self._tokenizer = tokenizer
         most = max(1, round(fraction * length))
-        self._masker = Masker(tokenizer, length=length, max_predictions=most, fraction=fraction,
-                              spans=spans, lengths=xlnet_lengths, fill=True)
+        self._masker = Masker(
+            tokenizer,
+            length=length,
+            max_predictions=most,
+            fraction=fraction,
+            spans=spans,
+            lengths=xlnet_lengths,
+            fill=True,
+        )
         self._shards = Recent(shard_reader(folder, index))
         self._streams = Recent(self._stream)
         self._text = length - 3
@@ -77,8 +95,10 @@ class PermutationExamples:
             `(B, K)`, and `mask_weights`, float32; with `bidirectional` `reversed_rows` `(B,)`; with
             `memory` `memory_ids` and `memory_mask` `(B, M)`.
         """
-        return join(self._rows(*piece) for piece in epoch_pieces(
-            self._counts, start, stop, self.seed, self.exact))
+        return join(
+            self._rows(*piece)
+            for piece in epoch_pieces(self._counts, start, stop, self.seed, self.exact)
+        )
 
     def _rows(self, epoch, shard, start, stop):
         stream, order, other = self._streams(epoch, shard)
@@ -97,21 +117,28 @@ class PermutationExamples:
         begin_b += np.where(self._backwards(other[rows]), 0, first)
         flipped = backwards[:, None]
         places = np.where(
-            in_a, begin_a[:, None] + np.where(flipped, a - 1 - column, column),
-            begin_b[:, None] + np.where(flipped, b - column, column - a - 1))
+            in_a,
+            begin_a[:, None] + np.where(flipped, a - 1 - column, column),
+            begin_b[:, None] + np.where(flipped, b - column, column - a - 1),
+        )
         marks = np.where(column == b + 2, self._tokenizer.cls_id, self._tokenizer.sep_id)
         marks = np.where(column > b + 2, self._tokenizer.pad_id, marks)
         ids = np.where(in_a | in_b, np.take(stream, places, mode="clip"), marks).astype(np.int32)
         real = column <= b + 2
-        batch = {"token_ids": ids, "padding_mask": real.astype(np.int32),
-                 "segment_ids": ((column > a).astype(np.int32) + (column > b + 1)) * real}
+        batch = {
+            "token_ids": ids,
+            "padding_mask": real.astype(np.int32),
+            "segment_ids": ((column > a).astype(np.int32) + (column > b + 1)) * real,
+        }
         batch |= self._told(ids, size + 3, backwards, epoch, shard, start)
         if self.bidirectional:
             batch["reversed_rows"] = backwards
         if self.memory:
             batch |= self._remembered(stream, begin, size, backwards)
-        return {name: array if array.dtype == np.float32 else array.astype(np.int32)
-                for name, array in batch.items()}
+        return {
+            name: array if array.dtype == np.float32 else array.astype(np.int32)
+            for name, array in batch.items()
+        }
 
     def _backwards(self, rows):
         return (rows % 2 == 1) & self.bidirectional
@@ -121,13 +148,20 @@ class PermutationExamples:
         epoch = 0 if self.exact else epoch
         # Words are found from left to right, so in the order of the text.
         column, tokens_of = np.arange(self.length), tokens[:, None]
-        mirrored = np.where(backwards[:, None] & (column < tokens_of), tokens_of - 1 - column,
-                            column)
-        told = self._masker(np.take_along_axis(ids, mirrored, axis=1), tokens,
-                            epoch_seed(self.seed, epoch, _TARGETS, shard), first_row)
+        mirrored = np.where(
+            backwards[:, None] & (column < tokens_of), tokens_of - 1 - column, column
+        )
+        told = self._masker(
+            np.take_along_axis(ids, mirrored, axis=1),
+            tokens,
+            epoch_seed(self.seed, epoch, _TARGETS, shard),
+            first_row,
+        )
         told["mask_positions"] = np.where(
             told["mask_weights"] > 0,
-            np.take_along_axis(mirrored, told["mask_positions"], axis=1), 0)
+            np.take_along_axis(mirrored, told["mask_positions"], axis=1),
+            0,
+        )
         del told["token_ids"]  # hidden there, which the query stream does instead
         ranked = np.isin(ids, (self._tokenizer.cls_id, self._tokenizer.sep_id))
         row, slot = np.nonzero(told["mask_weights"])
@@ -135,15 +169,18 @@ class PermutationExamples:
         random = np.random.Philox(epoch_seed(self.seed, epoch, _RANKS, shard))
         blocks = -(-self.length // 4)  # Philox makes four numbers at a time
         random.advance(first_row * blocks)
-        keys = random.random_raw(len(ids) * blocks * 4).reshape(len(ids), -1)[:, :self.length]
+        keys = random.random_raw(len(ids) * blocks * 4).reshape(len(ids), -1)[:, : self.length]
         ranks = np.argsort(np.argsort(keys, axis=1), axis=1)
         return told | {"permutation_ranks": np.where(ranked, ranks, -1)}
 
     def _remembered(self, stream, begin, size, backwards):
         """What was read before: of rows from the end on, the text behind them."""
         steps = np.arange(self.memory)
-        places = np.where(backwards[:, None], (begin + size)[:, None] + self.memory - 1 - steps,
-                          begin[:, None] - self.memory + steps)
+        places = np.where(
+            backwards[:, None],
+            (begin + size)[:, None] + self.memory - 1 - steps,
+            begin[:, None] - self.memory + steps,
+        )
         real = (places >= 0) & (places < len(stream))
         ids = np.where(real, np.take(stream, places, mode="clip"), self._tokenizer.pad_id)
         return {"memory_ids": ids, "memory_mask": real}
@@ -151,8 +188,9 @@ class PermutationExamples:
     def _stream(self, epoch, shard):
         """The documents of a shard with the mark between; an order of rows; where B is from."""
         data = self._shards(shard)
-        rng = np.random.Generator(np.random.Philox(
-            epoch_seed(self.seed, epoch, _ORDER_OF_DOCUMENTS, shard)))
+        rng = np.random.Generator(
+            np.random.Philox(epoch_seed(self.seed, epoch, _ORDER_OF_DOCUMENTS, shard))
+        )
         documents, order = np.arange(len(data.document_ends)), np.arange(self._counts[shard])
         other = order.copy()
         if not self.exact:

@@ -9,14 +9,19 @@ DATA = {
     "task": Field("permutation_modeling", "training objective: permutation language modeling"),
     **DOCUMENTS,
     "vocab": Field(
-        str, "SentencePiece model with XLNet's special tokens, or a folder with spiece.model; if "
+        str,
+        "SentencePiece model with XLNet's special tokens, or a folder with spiece.model; if "
         "unset, from `pretrained` or from the prepared folder data.train, else trained on "
-        "data.train"),
+        "data.train",
+    ),
     "lowercase": Field(
-        bool, "whether to lower-case text; if unset, as in `pretrained` or in the prepared folder "
-        "data.train, else False"),
+        bool,
+        "whether to lower-case text; if unset, as in `pretrained` or in the prepared folder "
+        "data.train, else False",
+    ),
     "predicted_fraction": Field(
-        1 / 6, "fraction of tokens that are predicted (1 / K in the paper)"),
+        1 / 6, "fraction of tokens that are predicted (1 / K in the paper)"
+    ),
     "spans": Field(True, "whether to predict spans of whole words"),
     "bidirectional": Field(False, "whether to reverse the text of every other sequence"),
 }

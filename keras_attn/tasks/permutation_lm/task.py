@@ -41,23 +41,34 @@ class PermutationLM(Task):
 
         def examples(split, source):
             return PermutationExamples(
-                prepared_folder(run, split, source, tokenizer), tokenizer, length=data.length,
-                fraction=data.predicted_fraction, spans=data.spans,
-                bidirectional=data.bidirectional, memory=architecture["memory_length"],
-                seed=config.train.seed, exact=split == "validation")
+                prepared_folder(run, split, source, tokenizer),
+                tokenizer,
+                length=data.length,
+                fraction=data.predicted_fraction,
+                spans=data.spans,
+                bidirectional=data.bidirectional,
+                memory=architecture["memory_length"],
+                seed=config.train.seed,
+                exact=split == "validation",
+            )
 
         train, validation = read_splits(run, examples)
         check_targets(data, train, validation)
 
         @functools.cache
         def characters():
-            return characters_per_target(validation, [
-                (len(piece), len(tokenizer.surface(piece))) for piece in tokenizer.vocabulary])
+            return characters_per_target(
+                validation,
+                [(len(piece), len(tokenizer.surface(piece))) for piece in tokenizer.vocabulary],
+            )
 
         def metrics(model, results, rows, stop):
             loss, (every, visible) = results["plm_loss"], characters()
-            return {**results, "plm_loss_per_character": loss / every,
-                    "plm_loss_per_visible_character": loss / visible}
+            return {
+                **results,
+                "plm_loss_per_character": loss / every,
+                "plm_loss_per_visible_character": loss / visible,
+            }
 
         hashes = run.tokenizer_hashes() | hashes_of_splits(run)
         return Plan(architecture, {}, hashes, train, validation, metrics=metrics)
@@ -66,17 +77,23 @@ class PermutationLM(Task):
         return math.ceil(data.predicted_fraction * data.length)
 
     def load(self, trained, precision):
-        raise UserError("A finetuned model is needed; a pretrained XLNet is what --pretrained of "
-                        f"`python -m finetune` takes. Received: {trained.path}, of {trained.kind}")
+        raise UserError(
+            "A finetuned model is needed; a pretrained XLNet is what --pretrained of "
+            f"`python -m finetune` takes. Received: {trained.path}, of {trained.kind}"
+        )
 
 
 def _check(data):
     if data.length < 5:
-        raise UserError("data.length must be at least 5: 3 marks and a token on each side. "
-                        f"Received: data.length={data.length}")
+        raise UserError(
+            "data.length must be at least 5: 3 marks and a token on each side. "
+            f"Received: data.length={data.length}"
+        )
     if not 0 < data.predicted_fraction < 1:
-        raise UserError("data.predicted_fraction must be in (0, 1). "
-                        f"Received: data.predicted_fraction={data.predicted_fraction}")
+        raise UserError(
+            "data.predicted_fraction must be in (0, 1). "
+            f"Received: data.predicted_fraction={data.predicted_fraction}"
+        )
 
 
 TASK = PermutationLM()

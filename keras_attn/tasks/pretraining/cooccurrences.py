@@ -42,8 +42,9 @@ def cooccurrence_vectors(rows, vocabulary_size, width, special_ids, seed=0):
     vectors, contexts = _decompose(information, min(width, *information.shape), rng)
     vectors -= met @ vectors / max(met.sum(), 1)
     # A turn that follows the signs and axes of the decomposition, which differ by machine.
-    left, _, right = np.linalg.svd(contexts.T @ rng.normal(size=(len(contexts), width)),
-                                   full_matrices=False)
+    left, _, right = np.linalg.svd(
+        contexts.T @ rng.normal(size=(len(contexts), width)), full_matrices=False
+    )
     vectors = vectors @ (left @ right)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return (vectors * met[:, None] / np.maximum(lengths, 1e-9)).astype(np.float32)
@@ -54,7 +55,7 @@ def _count(rows, size, width, special_ids):
     frequency = np.bincount(rows.ravel(), minlength=size)
     frequency[special_ids] = 0
     most = min(_CELLS, _CELLS_OF_A_TOKEN * rows.size) // size
-    contexts = np.argsort(-frequency, kind="stable")[:max(most, width + _SPARE)]
+    contexts = np.argsort(-frequency, kind="stable")[: max(most, width + _SPARE)]
     # What is left out has a line, or a column, of its own, which is dropped.
     line, column = np.arange(size), np.full(size, len(contexts))
     column[contexts] = np.arange(len(contexts))

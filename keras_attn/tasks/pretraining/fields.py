@@ -17,16 +17,20 @@ MASKED = {
     **UNLABELLED,
     **TEXT,
     "max_predictions": Field(
-        int, "maximum number of masked tokens per sequence; if unset, masked_fraction of length"),
+        int, "maximum number of masked tokens per sequence; if unset, masked_fraction of length"
+    ),
     "masked_fraction": Field(0.15, "fraction of tokens that are masked and predicted"),
     "short_fraction": Field(0.1, "fraction of sequences that are shortened at random"),
     "whole_words": Field(False, "whole word masking"),
     "spans": Field(False, "span masking, of whole words (SpanBERT)"),
     "segments": Field(
-        str, "segments of a sequence: next_sentence (two; BERT), sentence_order (two, half of them "
+        str,
+        "segments of a sequence: next_sentence (two; BERT), sentence_order (two, half of them "
         "swapped; ALBERT) or full_sentences (one; RoBERTa); if unset, next_sentence, or "
         "full_sentences where documents have one sentence",
-        choices=("next_sentence", "sentence_order", "full_sentences"), chosen=True),
+        choices=("next_sentence", "sentence_order", "full_sentences"),
+        chosen=True,
+    ),
 }
 
 
@@ -37,6 +41,11 @@ def pretraining_fields(family, data):
         family: `FamilyFields` of the family.
         data: `Field`s of `config.data`.
     """
-    return {**run_fields(describe_sources([family])), "data": data,
-            "model": {**family_field(family), **family.model}, "train": TRAINING,
-            "eval": {**EVAL, **LIMIT}, "checkpoint": CHECKPOINT}
+    return {
+        **run_fields(describe_sources([family])),
+        "data": data,
+        "model": {**family_field(family), **family.model},
+        "train": TRAINING,
+        "eval": {**EVAL, **LIMIT},
+        "checkpoint": CHECKPOINT,
+    }

@@ -57,11 +57,17 @@ def _initialize_embeddings(run, backbone, examples, tokenizer):
     begin, table = time.monotonic(), ops.convert_to_numpy(backbone.token_embedding)
     if run.chief:
         rows = min(examples.num_examples, -(-TOKENS_COUNTED // examples.length))
-        vectors = cooccurrence_vectors(true_ids(examples.rows(0, rows)), *table.shape,
-                                       tokenizer.special_ids, run.config.train.seed)
+        vectors = cooccurrence_vectors(
+            true_ids(examples.rows(0, rows)),
+            *table.shape,
+            tokenizer.special_ids,
+            run.config.train.seed,
+        )
         vectors *= np.linalg.norm(table, axis=1).mean()
         table = np.where(vectors.any(axis=1, keepdims=True), vectors, table)
     # Sums differ by machine in their last bits.
     backbone.token_embedding.assign(run.engine.agree(table.ravel()).reshape(table.shape))
-    run.say("counted which tokens occur near each other, for their first embeddings: "
-            f"{time.monotonic() - begin:.1f} s")
+    run.say(
+        "counted which tokens occur near each other, for their first embeddings: "
+        f"{time.monotonic() - begin:.1f} s"
+    )

@@ -106,8 +106,10 @@ class PretrainingExamples:
         self.num_examples = int(self._counts.sum())
         if not self.num_examples:
             needed = "one sentence" if segments == "full_sentences" else "two sentences"
-            raise UserError(f"A text of at least {needed} is needed. "
-                            f"Received: folder={folder}, segments={segments}")
+            raise UserError(
+                f"A text of at least {needed} is needed. "
+                f"Received: folder={folder}, segments={segments}"
+            )
 
     def rows(self, start, stop):
         """Makes rows `[start, stop)` of the stream.
@@ -129,9 +131,15 @@ class PretrainingExamples:
         if self.pack == 1:
             return self._masked(ids, rows, epoch, shard, start)
         batch = self._masked(ids, rows.examples, epoch, shard, rows.first)
-        return pack(batch, rows.rows, count=len(rows), length=self.length, most=self.pack,
-                    slots=self._masker.max_masked(self.length, self.pack),
-                    pad_id=self._tokenizer.pad_id)
+        return pack(
+            batch,
+            rows.rows,
+            count=len(rows),
+            length=self.length,
+            most=self.pack,
+            slots=self._masker.max_masked(self.length, self.pack),
+            pad_id=self._tokenizer.pad_id,
+        )
 
     def _masked(self, ids, examples, epoch, shard, first):
         lay_out = lay_out_rows if self.segments == "full_sentences" else lay_out_pairs
@@ -176,8 +184,11 @@ class PretrainingExamples:
         path = tf.io.gfile.join(folder, name)
         counts = read_if_complete(path)
         shards = range(len(index["shards"]))
-        if not isinstance(counts, list) or len(counts) != len(shards) or not all(
-                type(count) is int and 0 <= count < 2**63 for count in counts):
+        if (
+            not isinstance(counts, list)
+            or len(counts) != len(shards)
+            or not all(type(count) is int and 0 <= count < 2**63 for count in counts)
+        ):
             counts = [len(self._shard_rows(0, shard)[1]) for shard in shards]
             with contextlib.suppress(UserError):  # Not writable: counted anew at each start.
                 write_json(path, counts)
@@ -194,14 +205,20 @@ def check_options(length, max_predictions, masked_fraction, short_fraction, seed
         raise UserError(f"data.length must be at least 5. Received: data.length={length}")
     # Before max_predictions, which comes from it where none are given.
     if not 0 < masked_fraction <= 1:
-        raise UserError("data.masked_fraction must lie in (0, 1]. "
-                        f"Received: data.masked_fraction={masked_fraction}")
+        raise UserError(
+            "data.masked_fraction must lie in (0, 1]. "
+            f"Received: data.masked_fraction={masked_fraction}"
+        )
     if max_predictions < 1:
-        raise UserError("data.max_predictions must be at least 1. "
-                        f"Received: data.max_predictions={max_predictions}")
+        raise UserError(
+            "data.max_predictions must be at least 1. "
+            f"Received: data.max_predictions={max_predictions}"
+        )
     if not 0 <= short_fraction <= 1:
-        raise UserError("data.short_fraction must lie in [0, 1]. "
-                        f"Received: data.short_fraction={short_fraction}")
+        raise UserError(
+            "data.short_fraction must lie in [0, 1]. "
+            f"Received: data.short_fraction={short_fraction}"
+        )
     if seed < 0:
         raise UserError(f"train.seed must be at least 0. Received: train.seed={seed}")
 

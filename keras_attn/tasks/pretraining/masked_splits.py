@@ -17,11 +17,18 @@ from keras_attn.tasks.pretraining.tfrecords import TFRecordExamples
 def check_masking(run):
     """Raises a `UserError` for fields of `config.data` that make no rows, before any work."""
     data = run.config.data
-    check_options(data.length, max_predictions(data), data.masked_fraction,
-                  data.short_fraction, run.config.train.seed)
+    check_options(
+        data.length,
+        max_predictions(data),
+        data.masked_fraction,
+        data.short_fraction,
+        run.config.train.seed,
+    )
     if is_tfrecord(data, data.train) and not (run.resumed or run.pretrained or data.vocab):
-        raise UserError("data.vocab is needed with TFRecords, which hold token ids. "
-                        f"Received: data.vocab=None, data.train={data.train}")
+        raise UserError(
+            "data.vocab is needed with TFRecords, which hold token ids. "
+            f"Received: data.vocab=None, data.train={data.train}"
+        )
 
 
 def max_predictions(data):
@@ -34,8 +41,11 @@ def max_predictions(data):
 def text_sources(data):
     """Returns the sources of the splits that are text, not TFRecords, the smaller first."""
     sources = {"validation": validation_of(data), "train": data.train}
-    return {split: source for split, source in sources.items()
-            if source and not is_tfrecord(data, source)}
+    return {
+        split: source
+        for split, source in sources.items()
+        if source and not is_tfrecord(data, source)
+    }
 
 
 def read_masked_splits(run, tokenizer):
@@ -45,7 +55,8 @@ def read_masked_splits(run, tokenizer):
         UserError: If a split has no token to predict, or its rows contradict the config.
     """
     train, validation = read_splits(
-        run, lambda split, source: _examples(run, split, source, tokenizer))
+        run, lambda split, source: _examples(run, split, source, tokenizer)
+    )
     check_targets(run.config.data, train, validation)
     return train, validation
 
@@ -56,21 +67,32 @@ def _examples(run, split, source, tokenizer):
     exact = split == "validation"
     if is_tfrecord(data, source):
         if data.spans or data.segments not in (None, "next_sentence"):
-            raise UserError("TFRecords hold rows and masks that are made already. Received: "
-                            f"data.segments={data.segments}, data.spans={data.spans}")
+            raise UserError(
+                "TFRecords hold rows and masks that are made already. Received: "
+                f"data.segments={data.segments}, data.spans={data.spans}"
+            )
         if data.pack > 1:
-            raise UserError("TFRecords hold rows that are laid out already. Received: "
-                            f"data.pack={data.pack}")
+            raise UserError(
+                f"TFRecords hold rows that are laid out already. Received: data.pack={data.pack}"
+            )
         examples = TFRecordExamples(source, tokenizer, seed=run.config.train.seed, exact=exact)
         if examples.length != data.length:
-            raise UserError("data.length must be that of the TFRecords. Received: "
-                            f"data.length={data.length}, {source} has {examples.length}")
+            raise UserError(
+                "data.length must be that of the TFRecords. Received: "
+                f"data.length={data.length}, {source} has {examples.length}"
+            )
         return examples
     return PretrainingExamples(
-        prepared_folder(run, split, source, tokenizer), tokenizer, length=data.length,
+        prepared_folder(run, split, source, tokenizer),
+        tokenizer,
+        length=data.length,
         max_predictions=max_predictions(data),
-        masked_fraction=data.masked_fraction, short_fraction=data.short_fraction,
-        whole_words=data.whole_words, spans=data.spans, segments=data.segments,
+        masked_fraction=data.masked_fraction,
+        short_fraction=data.short_fraction,
+        whole_words=data.whole_words,
+        spans=data.spans,
+        segments=data.segments,
         pack=1 if exact else data.pack,  # validation has a row for each example
-        seed=run.config.train.seed, exact=exact,
+        seed=run.config.train.seed,
+        exact=exact,
     )

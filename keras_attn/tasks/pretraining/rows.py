@@ -96,7 +96,6 @@ def check_vocabulary(folder, index, tokenizer):
         )
 
 
-
 def in_order(shard, order, separator):
     """The documents in another order, each but the last with a separator after it.
 
@@ -112,8 +111,9 @@ def in_order(shard, order, separator):
     ids = np.full(int(sizes.sum()) + max(len(order) - 1, 0), separator, np.int32)
     borders = np.ones(len(ids), bool)
     moved = np.repeat(new_starts - token_starts[order], sizes)
-    places = np.arange(len(moved)) + np.repeat(token_starts[order] - (np.cumsum(sizes) - sizes),
-                                               sizes)
+    places = np.arange(len(moved)) + np.repeat(
+        token_starts[order] - (np.cumsum(sizes) - sizes), sizes
+    )
     ids[places + moved] = shard.ids[places]
     borders[places + moved] = False
     shift = np.empty(len(order), np.int64)

@@ -21,29 +21,40 @@ def choose_segments(run, sources, tokenizer):
         Whether the run has to do without next-sentence prediction.
     """
     data, fallback = run.config.data, False
-    indices = {split: read_index(prepared_folder(run, split, source, tokenizer))
-               for split, source in sources.items()}
+    indices = {
+        split: read_index(prepared_folder(run, split, source, tokenizer))
+        for split, source in sources.items()
+    }
     for split, index in reversed(indices.items()):  # training first: it decides
         report = index["report"]
         documents, sentences = report["documents"], report["sentences"]
-        if data.segments not in (None, "next_sentence") or documents <= (
-                1 - FEW_FOLLOW) * sentences:
+        if (
+            data.segments not in (None, "next_sentence")
+            or documents <= (1 - FEW_FOLLOW) * sentences
+        ):
             continue
         if split != "train":
             then = "Its nsp_accuracy is meaningless."
         elif data.segments is None and not run.config.model.get("next_sentence"):
             run.set_field("data.segments", "full_sentences")
             fallback = True
-            then = ("The run uses data.segments=full_sentences and leaves out next-sentence "
-                    "prediction.")
+            then = (
+                "The run uses data.segments=full_sentences and leaves out next-sentence prediction."
+            )
         else:
-            then = ("Next-sentence prediction learns nothing from it. Set data.segments="
-                    "full_sentences, and leave model.next_sentence unset.")
-        run.say(f"warning: hardly any sentence of data.{split} has a next sentence: the text has "
-                f"{counted(sentences, 'sentence')} in {counted(documents, 'document')}. {then}")
+            then = (
+                "Next-sentence prediction learns nothing from it. Set data.segments="
+                "full_sentences, and leave model.next_sentence unset."
+            )
+        run.say(
+            f"warning: hardly any sentence of data.{split} has a next sentence: the text has "
+            f"{counted(sentences, 'sentence')} in {counted(documents, 'document')}. {then}"
+        )
         if index["source"].get("format") == "lines":
-            run.say("If the blank lines in this text do not separate documents, set "
-                    "data.format=paragraphs (--format of pretrain.prepare).")
+            run.say(
+                "If the blank lines in this text do not separate documents, set "
+                "data.format=paragraphs (--format of pretrain.prepare)."
+            )
     if data.segments is None:
         run.set_field("data.segments", "next_sentence")
     return fallback

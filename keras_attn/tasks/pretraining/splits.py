@@ -23,8 +23,13 @@ def validation_of(data):
 
 def reading_of(data):
     """How to read the text, as `prepare` takes it."""
-    return {"format": data.format, "encoding": data.encoding, "field": data.field,
-            "on_bad_text": data.on_bad_text, "max_line": data.max_line}
+    return {
+        "format": data.format,
+        "encoding": data.encoding,
+        "field": data.field,
+        "on_bad_text": data.on_bad_text,
+        "max_line": data.max_line,
+    }
 
 
 def prepared_folder(run, split, source, tokenizer):
@@ -52,7 +57,8 @@ def read_splits(run, examples):
     if not validation:
         run.say("no data.validation: the results will hold no metrics")
     return StreamBatches(train, config.train.batch_size), validation and StreamBatches(
-        validation, config.eval.batch_size, once=True, limit=config.eval.limit)
+        validation, config.eval.batch_size, once=True, limit=config.eval.limit
+    )
 
 
 def check_targets(data, train, validation):
@@ -62,12 +68,18 @@ def check_targets(data, train, validation):
         data: `config.data`.
         train, validation: `StreamBatches` of rows with `mask_weights`; None without validation.
     """
-    for field, batches, source in (("data.validation", validation, validation_of(data)),
-                                   ("data.train", train, data.train)):
-        if batches and not any(batches.batch(number, 0, batches.batch_size)["mask_weights"].any()
-                               for number in range(batches.num_batches)):
-            raise UserError(f"{field} must hold known tokens to predict. Received: "
-                            f"{field}={source}, none in {counted(batches.num_examples, 'row')}")
+    for field, batches, source in (
+        ("data.validation", validation, validation_of(data)),
+        ("data.train", train, data.train),
+    ):
+        if batches and not any(
+            batches.batch(number, 0, batches.batch_size)["mask_weights"].any()
+            for number in range(batches.num_batches)
+        ):
+            raise UserError(
+                f"{field} must hold known tokens to predict. Received: "
+                f"{field}={source}, none in {counted(batches.num_examples, 'row')}"
+            )
 
 
 def characters_per_target(batches, lengths):
@@ -100,8 +112,10 @@ def _hashes_of_shards(run, split, source):
     """SHA-256 of a split's files and of the shards made from them, by name."""
     index = read_index(_folder(run, split, source))
     files = index["source"]["source"].get("files", ())
-    return {**{file["file"]: file["sha256"] for file in files},
-            **{f"{split}/{shard['file']}": shard["sha256"] for shard in index["shards"]}}
+    return {
+        **{file["file"]: file["sha256"] for file in files},
+        **{f"{split}/{shard['file']}": shard["sha256"] for shard in index["shards"]},
+    }
 
 
 def hashes_of_splits(run):

@@ -54,8 +54,11 @@ def evaluate_answers(answerer, source, batch_size, on_bad_text):
     on_bad_text = on_bad_text or answerer.config["data"]["on_bad_text"]
     questions = read_questions(source, on_bad_text=on_bad_text)
     answers = answerer.find(questions, batch_size=batch_size)
-    return {**metrics_of(questions, answers, limit(answerer.threshold)), "examples": len(questions),
-            "misplaced": questions.misplaced}
+    return {
+        **metrics_of(questions, answers, limit(answerer.threshold)),
+        "examples": len(questions),
+        "misplaced": questions.misplaced,
+    }
 
 
 def limit(threshold):
@@ -65,22 +68,29 @@ def limit(threshold):
 
 def metrics_of(questions, answers, threshold):
     """`reading_metrics` of a list of `Answer`, one for each of `Questions`."""
-    return reading_metrics(questions.answers, [answer.spans[0].text for answer in answers],
-                           [answer.no_answer for answer in answers], threshold)
+    return reading_metrics(
+        questions.answers,
+        [answer.spans[0].text for answer in answers],
+        [answer.no_answer for answer in answers],
+        threshold,
+    )
 
 
 def check_no_table(asked):
     """Raises UserError if it is said how to read a table."""
     for name, value in asked.items():
         if value is not None:
-            raise UserError("Files of SQuAD are needed by a model that reads, which have fields "
-                            f"of their own. Received: {name}={value}")
+            raise UserError(
+                "Files of SQuAD are needed by a model that reads, which have fields "
+                f"of their own. Received: {name}={value}"
+            )
 
 
 def _check_output(output):
     if output != "-" and not output.endswith((".json", ".jsonl")):
-        raise UserError("--output must end in .json or .jsonl for answers, or be -. "
-                        f"Received: {output}")
+        raise UserError(
+            f"--output must end in .json or .jsonl for answers, or be -. Received: {output}"
+        )
 
 
 def _write(file, ids, answers, output):

@@ -46,9 +46,11 @@ class Answerer(Embedder):
             return self.answer([questions], [passages], top, batch_size)[0]
         questions, passages = listed(questions), listed(passages)
         if len(questions) != len(passages):
-            raise UserError("As many passages as questions are needed. "
-                            f"Received: {counted(len(questions), 'question')}, "
-                            f"{counted(len(passages), 'passage')}")
+            raise UserError(
+                "As many passages as questions are needed. "
+                f"Received: {counted(len(questions), 'question')}, "
+                f"{counted(len(passages), 'passage')}"
+            )
         none = [None] * len(questions)
         found = self.find(Questions(none, questions, passages, none, none), top, batch_size)
         return [self._told(answer, top) for answer in found]
@@ -64,24 +66,41 @@ class Answerer(Embedder):
         Returns:
             A list of `keras_attn.tasks.span_qa.answers.Answer`.
         """
-        return [answer for first in range(0, len(questions), MOST_QUESTIONS)
-                for answer in self._find(
-                    questions.take(range(len(questions))[first:first + MOST_QUESTIONS]),
-                    count, batch_size)]
+        return [
+            answer
+            for first in range(0, len(questions), MOST_QUESTIONS)
+            for answer in self._find(
+                questions.take(range(len(questions))[first : first + MOST_QUESTIONS]),
+                count,
+                batch_size,
+            )
+        ]
 
     def _find(self, questions, count, batch_size):
         data = self.config["data"]
-        windows = cut_windows(questions, self.tokenizer, length=self.length,
-                              max_question=data["max_question"], stride=data["stride"])
+        windows = cut_windows(
+            questions,
+            self.tokenizer,
+            length=self.length,
+            max_question=data["max_question"],
+            stride=data["stride"],
+        )
         self.cut[data["max_question"]] += windows.cut
-        batches = TableBatches(window_examples(
-            windows, self.tokenizer, length=self.length, batch_size=batch_size, shuffle=False))
-        logits = [row for number in range(batches.num_batches)
-                  for row in self._output(batches.batch(number, 0, batch_size), "span_logits")]
+        batches = TableBatches(
+            window_examples(
+                windows, self.tokenizer, length=self.length, batch_size=batch_size, shuffle=False
+            )
+        )
+        logits = [
+            row
+            for number in range(batches.num_batches)
+            for row in self._output(batches.batch(number, 0, batch_size), "span_logits")
+        ]
         for row in logits:
             check_outputs(row, f"the model in {self.path}")
-        return find_answers(windows, logits[:len(windows)], questions.texts, data["max_answer"],
-                            count)
+        return find_answers(
+            windows, logits[: len(windows)], questions.texts, data["max_answer"], count
+        )
 
     def _told(self, answer, top):
         best = answer.spans[0]._asdict()

@@ -63,8 +63,7 @@ def find_answers(windows, logits, texts, max_answer, count=1):
                 found[row].append(Span(text, score, start, end))
             if len(distinct) == count:
                 break
-    return [_answer(spans, float(score), count)
-            for spans, score in zip(found, none, strict=True)]
+    return [_answer(spans, float(score), count) for spans, score in zip(found, none, strict=True)]
 
 
 def _answer(spans, none, count):

@@ -45,7 +45,8 @@ class Questions:
         """Returns some of them, by number."""
         columns = ("ids", "questions", "texts", "answers", "places")
         return dataclasses.replace(
-            self, **{name: [getattr(self, name)[row] for row in rows] for name in columns})
+            self, **{name: [getattr(self, name)[row] for row in rows] for name in columns}
+        )
 
     @property
     def unanswerable(self):
@@ -97,16 +98,21 @@ def _rows(name, need_answers, on_bad_text):
                 if need_answers:
                     answers, places = _answers(question, text, here, on_bad_text)
                 found = [span for span in places if span]
-                yield (identity, asked, text, answers, found[0] if found else None,
-                       len(places) - len(found))
+                yield (
+                    identity,
+                    asked,
+                    text,
+                    answers,
+                    found[0] if found else None,
+                    len(places) - len(found),
+                )
 
 
 def _answers(question, passage, here, on_bad_text):
     """Texts of the answers, and the characters of each, None where it is not."""
     answers = _field(question, "answers", list, here)
     if question.get("is_impossible") and answers:
-        raise UserError("A question must have answers or be impossible. "
-                        f"Received: both in {here}")
+        raise UserError(f"A question must have answers or be impossible. Received: both in {here}")
     texts, places = [], []
     for answer in answers:
         text, start = _field(answer, "text", str, here), _field(answer, "answer_start", int, here)
@@ -115,7 +121,8 @@ def _answers(question, passage, here, on_bad_text):
         if not right and on_bad_text == "error":
             raise UserError(
                 "Each answer must be in its passage at answer_start; on_bad_text=skip counts those "
-                f"that are not. Received: {text[:50]!r}, answer_start={start} in {here}")
+                f"that are not. Received: {text[:50]!r}, answer_start={start} in {here}"
+            )
         texts.append(text)
         places.append((start, end) if right else None)
     return texts, places
@@ -125,11 +132,14 @@ def _field(found, name, kind, where):
     value = found.get(name) if isinstance(found, dict) else None
     if not isinstance(value, kind) or isinstance(value, bool):
         kinds = {list: "a list", str: "a string", int: "a whole number"}
-        raise UserError(f"A file of SQuAD is needed, with {kinds[kind]} as {name}. "
-                        f"Received: {where}, without")
+        raise UserError(
+            f"A file of SQuAD is needed, with {kinds[kind]} as {name}. Received: {where}, without"
+        )
     if isinstance(value, str) and not is_text(value):
-        raise UserError("Text that UTF-8 can hold is needed, without half a surrogate pair. "
-                        f"Received: {name} of {where}")
+        raise UserError(
+            "Text that UTF-8 can hold is needed, without half a surrogate pair. "
+            f"Received: {name} of {where}"
+        )
     return value
 
 
@@ -183,33 +193,48 @@ def cut_windows(questions, tokenizer, *, length, max_question, stride):
         UserError: If no token of a passage fits beside a long question.
     """
     if length < max_question + 4:
-        raise UserError("data.length must have room for data.max_question, 3 special tokens and "
-                        f"some of the passage. Received: data.length={length}, "
-                        f"data.max_question={max_question}")
+        raise UserError(
+            "data.length must have room for data.max_question, 3 special tokens and "
+            f"some of the passage. Received: data.length={length}, "
+            f"data.max_question={max_question}"
+        )
     distinct = {text: number for number, text in enumerate(dict.fromkeys(questions.texts))}
     passages, spans = _split(*tokenizer.encode_with_spans(list(distinct)))
-    encoded, = _split(*tokenizer.encode(questions.questions))
+    (encoded,) = _split(*tokenizer.encode(questions.questions))
     found, lost = [], 0
     for row, (question, text) in enumerate(zip(encoded, questions.texts, strict=True)):
         question, number = question[:max_question], distinct[text]
         answer = _answer_tokens(spans[number], questions.places[row])
         before = len(question) + 2
         room = length - before - 1
-        bounds = list(window_bounds(len(passages[number]), room,
-                                    stride or max(1, min(128, room // 2))))
-        labels = [(before + answer[0] - start, before + answer[1] - start)
-                  if answer and start <= answer[0] and answer[1] < end else (0, 0)
-                  for start, end in bounds]
+        bounds = list(
+            window_bounds(len(passages[number]), room, stride or max(1, min(128, room // 2)))
+        )
+        labels = [
+            (before + answer[0] - start, before + answer[1] - start)
+            if answer and start <= answer[0] and answer[1] < end
+            else (0, 0)
+            for start, end in bounds
+        ]
         lost += answer is not None and not any(map(any, labels))
         weight = float(any(map(any, labels)) or not questions.answers[row])
-        found += [(question, passages[number][start:end], row, spans[number][start:end], label,
-                   weight) for (start, end), label in zip(bounds, labels, strict=True)]
+        found += [
+            (question, passages[number][start:end], row, spans[number][start:end], label, weight)
+            for (start, end), label in zip(bounds, labels, strict=True)
+        ]
     found.sort(key=lambda window: len(window[0]) + len(window[1]))
     asked, parts, rows, spans, labels, weights = zip(*found, strict=True)
-    return Windows(list(asked), list(parts), np.array(rows), list(spans),
-                   np.array(labels, np.int32), np.array(weights, np.float32), lost,
-                   sum(len(question) > max_question for question in encoded),
-                   np.array([len(passage) for passage in passages]))
+    return Windows(
+        list(asked),
+        list(parts),
+        np.array(rows),
+        list(spans),
+        np.array(labels, np.int32),
+        np.array(weights, np.float32),
+        lost,
+        sum(len(question) > max_question for question in encoded),
+        np.array([len(passage) for passage in passages]),
+    )
 
 
 def window_bounds(tokens, room, stride):
@@ -230,8 +255,13 @@ def window_examples(windows, tokenizer, **options):
         options: Of `TextExamples`, but for `weights`.
     """
     return TextExamples(
-        windows.questions, windows.passages, windows.labels, _OfIds(tokenizer),
-        weights=windows.weights, **options)
+        windows.questions,
+        windows.passages,
+        windows.labels,
+        _OfIds(tokenizer),
+        weights=windows.weights,
+        **options,
+    )
 
 
 class _OfIds:

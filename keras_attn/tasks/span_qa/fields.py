@@ -14,8 +14,11 @@ _DATA = {
     "length": dataclasses.replace(LENGTH, help=f"{LENGTH.help} ({NAME}: {DEFAULT_LENGTH})"),
     "max_question": Field(64, "maximum question length in tokens (reading_comprehension)", above=0),
     "stride": Field(
-        int, "document stride: tokens between the starts of consecutive windows of a long passage "
-        "(reading_comprehension); if unset, 128 or half a window, whichever is less", above=0),
+        int,
+        "document stride: tokens between the starts of consecutive windows of a long passage "
+        "(reading_comprehension); if unset, 128 or half a window, whichever is less",
+        above=0,
+    ),
     "max_answer": Field(30, "maximum answer length in tokens (reading_comprehension)", above=0),
 }
 

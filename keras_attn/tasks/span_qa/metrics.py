@@ -33,8 +33,9 @@ def f1(answer, right, both_empty=1.0):
         right: Strings, at least one.
         both_empty: What counts if neither has a word: 0.0 in version 1.1 of the script.
     """
-    return max(_overlap(normalized(answer).split(), normalized(one).split(), both_empty)
-               for one in right)
+    return max(
+        _overlap(normalized(answer).split(), normalized(one).split(), both_empty) for one in right
+    )
 
 
 def _overlap(found, right, both_empty):
@@ -61,8 +62,10 @@ def question_scores(right, answers):
     if both_empty:
         right = [[one for one in own if normalized(one)] or [""] for own in right]
     pairs = list(zip(answers, right, strict=True))
-    return {"f1": np.array([f1(answer, own, both_empty) for answer, own in pairs]),
-            "exact": np.array([exact_match(answer, own) for answer, own in pairs])}
+    return {
+        "f1": np.array([f1(answer, own, both_empty) for answer, own in pairs]),
+        "exact": np.array([exact_match(answer, own) for answer, own in pairs]),
+    }
 
 
 def best_threshold(scores, right, answers, no_answer):
@@ -109,13 +112,16 @@ def reading_metrics(right, answers, no_answer, threshold=math.inf):
     if not answerable.all():
         for name in ("exact", "f1"):
             best[f"best_{name}"], best[f"best_{name}_threshold"] = best_threshold(
-                scores[name], right, answers, no_answer)
+                scores[name], right, answers, no_answer
+            )
     if threshold is None:
         threshold = math.inf
         if best:
             threshold = best["threshold"] = (
                 _above(best["best_f1_threshold"], no_answer)
-                if best["best_f1"] > np.mean(~answerable) else float(min(no_answer)) - 1.0)
+                if best["best_f1"] > np.mean(~answerable)
+                else float(min(no_answer)) - 1.0
+            )
     none = np.asarray(no_answer) > threshold
     scores = {name: np.where(none, ~answerable, score) for name, score in scores.items()}
     found = {name: float(np.mean(score)) for name, score in scores.items()}
@@ -123,8 +129,9 @@ def reading_metrics(right, answers, no_answer, threshold=math.inf):
         return found
     for kind, rows in (("has_answer", answerable), ("no_answer", ~answerable)):
         if rows.any():
-            found.update({f"{kind}_{name}": float(np.mean(score[rows]))
-                          for name, score in scores.items()})
+            found.update(
+                {f"{kind}_{name}": float(np.mean(score[rows])) for name, score in scores.items()}
+            )
     return {**found, **best}
 
 

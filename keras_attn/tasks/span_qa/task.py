@@ -44,8 +44,7 @@ from keras_attn.tasks.span_qa.report import (
 from keras_attn.tasks.tokenizer_choice import choose_tokenizer
 from keras_attn.training.checkpoints import Checkpoints
 
-OF_TABLES = ("text", "text_pair", "label", "format", "header", "windows",
-             "max_line")
+OF_TABLES = ("text", "text_pair", "label", "format", "header", "windows", "max_line")
 
 
 class SpanQA(Task):
@@ -64,22 +63,36 @@ class SpanQA(Task):
         check_training(run, architecture.get("num_layers", 0))
         questions = _read_splits(run)
         best = choose_best(config.eval, METRICS, questions["validation"], run.compared)
-        tokenizer = choose_tokenizer(run, lambda: [
-            *dict.fromkeys(questions["train"].texts), *questions["train"].questions])
+        tokenizer = choose_tokenizer(
+            run, lambda: [*dict.fromkeys(questions["train"].texts), *questions["train"].questions]
+        )
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
         defaults = FinetuningDefaults(run)
         if data.length is None:
-            defaults.choose("data.length", min(architecture["max_length"], DEFAULT_LENGTH),
-                            "SQuAD's usual length")
+            defaults.choose(
+                "data.length",
+                min(architecture["max_length"], DEFAULT_LENGTH),
+                "SQuAD's usual length",
+            )
         run.fit_memory(architecture)
-        windows = {split: own and cut_windows(own, tokenizer, length=data.length,
-                                              max_question=data.max_question, stride=data.stride)
-                   for split, own in questions.items()}
+        windows = {
+            split: own
+            and cut_windows(
+                own,
+                tokenizer,
+                length=data.length,
+                max_question=data.max_question,
+                stride=data.stride,
+            )
+            for split, own in questions.items()
+        }
         _report(run, questions, windows)
         if not windows["train"].weights.any():
-            raise UserError("At least one training question must have an answer where "
-                            "answer_start says, or be impossible. "
-                            f"Received: data.train={data.train}")
+            raise UserError(
+                "At least one training question must have an answer where "
+                "answer_start says, or be impossible. "
+                f"Received: data.train={data.train}"
+            )
         defaults.choose_training(len(windows["train"]), architecture["hidden_dim"])
         defaults.report()
         # BERT's own, as long as no validation tells a better one.
@@ -91,8 +104,9 @@ class SpanQA(Task):
 
         def metrics(model, results, logits, stop):
             own = windows["validation"]
-            answers = find_answers(own, logits[:len(own)], questions["validation"].texts,
-                                   data.max_answer)
+            answers = find_answers(
+                own, logits[: len(own)], questions["validation"].texts, data.max_answer
+            )
             newest["answers"] = answers
             # Only questions without answer tell a threshold.
             known = None if questions["validation"].unanswerable else limit(threshold)
@@ -100,7 +114,8 @@ class SpanQA(Task):
 
         def batches(split):
             return windows[split] and TableBatches(
-                _examples(run, windows[split], tokenizer, shuffle=split == "train"))
+                _examples(run, windows[split], tokenizer, shuffle=split == "train")
+            )
 
         def finish(results):
             best_threshold = results.get("threshold", threshold)
@@ -108,14 +123,24 @@ class SpanQA(Task):
             if newest:  # not without validation questions
                 baselines = run.chief and reading_baselines(questions["validation"])
                 if config.eval.report:
-                    write_reading_report(run, results, baselines, questions, newest["answers"],
-                                         best_threshold)
+                    write_reading_report(
+                        run, results, baselines, questions, newest["answers"], best_threshold
+                    )
                 if baselines:
                     report_reading_baselines(run, results, baselines)
 
-        return Plan(architecture, {}, _hashes(run, questions), batches("train"),
-                    batches("validation"), ("span_dense",) if other else (),
-                    outputs="span_logits", metrics=metrics, best=best, finish=finish)
+        return Plan(
+            architecture,
+            {},
+            _hashes(run, questions),
+            batches("train"),
+            batches("validation"),
+            ("span_dense",) if other else (),
+            outputs="span_logits",
+            metrics=metrics,
+            best=best,
+            finish=finish,
+        )
 
     def read_files(self, workdir, heads):
         return {"threshold": read_threshold(workdir)}
@@ -148,10 +173,12 @@ class SpanQA(Task):
     def read_head(self, config, path, dropout=None):
         # A field of our own, which other libraries ignore.
         threshold = config.get("no_answer_threshold")
-        if threshold is not None and (isinstance(threshold, bool)
-                                      or not isinstance(threshold, (int, float))):
-            raise UserError("no_answer_threshold must be a number. "
-                            f"Received: {shorten(threshold)} in {path}")
+        if threshold is not None and (
+            isinstance(threshold, bool) or not isinstance(threshold, (int, float))
+        ):
+            raise UserError(
+                f"no_answer_threshold must be a number. Received: {shorten(threshold)} in {path}"
+            )
         return {}, {"threshold": threshold}
 
     def write_head(self, trained, dropout=None):
@@ -169,8 +196,10 @@ def read_threshold(workdir):
     threshold = content.get("threshold", "") if content else ""
     number = isinstance(threshold, (int, float)) and not isinstance(threshold, bool)
     if not (threshold is None or number and math.isfinite(threshold)):
-        raise UserError(f"{workdir / 'reading.json'} must be that of a model that reads, with a "
-                        "threshold. Received: something else, or no file")
+        raise UserError(
+            f"{workdir / 'reading.json'} must be that of a model that reads, with a "
+            "threshold. Received: something else, or no file"
+        )
     state = Checkpoints(workdir / "checkpoints", log=lambda *_: None).read_state() or {}
     found = (state.get("best") or {}).get("found") or state.get("validation") or {}
     return found.get("threshold", threshold)
@@ -180,27 +209,38 @@ def _check(config):
     data = config.data
     for name in OF_TABLES:
         if data[name] is not None:
-            raise UserError(f"data.{name} must be left out in {NAME}: files of SQuAD have "
-                            f"fields of their own. Received: data.{name}={data[name]}")
+            raise UserError(
+                f"data.{name} must be left out in {NAME}: files of SQuAD have "
+                f"fields of their own. Received: data.{name}={data[name]}"
+            )
     if data.regression or data.pack > 1:
-        raise UserError(f"data.regression=False and data.pack=1 are needed in {NAME}. "
-                        f"Received: data.regression={data.regression}, data.pack={data.pack}")
+        raise UserError(
+            f"data.regression=False and data.pack=1 are needed in {NAME}. "
+            f"Received: data.regression={data.regression}, data.pack={data.pack}"
+        )
     if config.train.class_weights:
         raise UserError(f"train.class_weights needs one class a row. Received: data.task={NAME}")
     if not data.train:
-        raise UserError("data.train must name the training data: a JSON file of SQuAD, or a glob. "
-                        "Received: data.train=None")
+        raise UserError(
+            "data.train must name the training data: a JSON file of SQuAD, or a glob. "
+            "Received: data.train=None"
+        )
 
 
 def _read_splits(run):
     """`Questions` of the splits; None where there is no validation."""
     data = run.config.data
-    found = {split: data[split] and read_questions(data[split], on_bad_text=data.on_bad_text)
-             for split in ("train", "validation")}
+    found = {
+        split: data[split] and read_questions(data[split], on_bad_text=data.on_bad_text)
+        for split in ("train", "validation")
+    }
     for split, own in found.items():
         if own and own.misplaced:
-            answers = counted(own.misplaced, "answer is not where it should be",
-                              "answers are not where they should be")
+            answers = counted(
+                own.misplaced,
+                "answer is not where it should be",
+                "answers are not where they should be",
+            )
             run.say(f"{answers} in data.{split}")
     return choose_rows(run, found, "questions")
 
@@ -214,28 +254,39 @@ def _report(run, questions, windows):
         name, parts = "training" if split == "train" else split, windows[split]
         lost = counted(parts.lost, "answer fits", "answers fit")
         cut = counted(parts.cut, "question")
-        run.say(f"{counted(len(own), f'{name} question')}, {own.unanswerable:,} without answer, on "
-                f"{counted(len(parts.lengths), 'passage')}: {counted(len(parts), 'window')} of up "
-                f"to {run.config.data.length} tokens"
-                + (f" · {lost} into no window" if parts.lost else "")
-                + (f" · {cut} cut at {run.config.data.max_question} tokens" if parts.cut else ""))
+        run.say(
+            f"{counted(len(own), f'{name} question')}, {own.unanswerable:,} without answer, on "
+            f"{counted(len(parts.lengths), 'passage')}: {counted(len(parts), 'window')} of up "
+            f"to {run.config.data.length} tokens"
+            + (f" · {lost} into no window" if parts.lost else "")
+            + (f" · {cut} cut at {run.config.data.max_question} tokens" if parts.cut else "")
+        )
         run.say(told_lengths(parts.lengths, "passage"))
     tell_few_rows(run, len(windows["train"]), "windows")
     shared = questions["validation"] and {*questions["train"].texts}.intersection(
-        questions["validation"].texts)
+        questions["validation"].texts
+    )
     if shared:
-        overlap = counted(len(shared), "validation passage is a training passage, too",
-                          "validation passages are training passages, too")
+        overlap = counted(
+            len(shared),
+            "validation passage is a training passage, too",
+            "validation passages are training passages, too",
+        )
         run.say(f"warning: {overlap}: the metrics say little about new ones")
 
 
 def _examples(run, windows, tokenizer, shuffle):
     config, by_length = run.config, run.config.data.by_length
     return window_examples(
-        windows, tokenizer, length=config.data.length,
+        windows,
+        tokenizer,
+        length=config.data.length,
         batch_size=config.train.batch_size if shuffle else config.eval.batch_size,
-        buckets=choose_buckets(run), seed=config.train.seed, shuffle=shuffle,
-        by_length=by_length is not False)
+        buckets=choose_buckets(run),
+        seed=config.train.seed,
+        shuffle=shuffle,
+        by_length=by_length is not False,
+    )
 
 
 def _write_threshold(run, threshold, new=False):
@@ -249,8 +300,7 @@ def _hashes(run, questions):
     for split, own in questions.items():
         if own:
             hashes.update({name: file_sha256(name) for name in own.files})
-            hashes[f"{split} questions"] = hashlib.sha256(
-                json.dumps(own.ids).encode()).hexdigest()
+            hashes[f"{split} questions"] = hashlib.sha256(json.dumps(own.ids).encode()).hexdigest()
     return hashes
 
 

@@ -34,8 +34,9 @@ class TranslationBatches:
 
     one_length = one_count = False
 
-    def __init__(self, sources, targets, *, batch_tokens, multiple=1, seed=0, shuffle=True,
-                 few_shapes=False):
+    def __init__(
+        self, sources, targets, *, batch_tokens, multiple=1, seed=0, shuffle=True, few_shapes=False
+    ):
         if not len(sources):
             raise UserError("At least one sentence is needed. Received: none")
         self._sources, self._targets = sources, targets
@@ -56,10 +57,11 @@ class TranslationBatches:
         self.num_batches = int(numbers.sum())
         # Of each batch: where its pairs begin among those sorted by length, and end.
         starts = np.cumsum(counts) - counts
-        self._parts = [(start + i * size, min(start + (i + 1) * size, start + count))
-                       for start, count, size, number in zip(starts, counts, rows, numbers,
-                                                             strict=True)
-                       for i in range(number)]
+        self._parts = [
+            (start + i * size, min(start + (i + 1) * size, start + count))
+            for start, count, size, number in zip(starts, counts, rows, numbers, strict=True)
+            for i in range(number)
+        ]
         self._rows = dict(zip(values.tolist(), rows.tolist(), strict=True))
         self.mean_rows = self.num_examples / self.num_batches
         self._newest = (None, None, None)
@@ -73,8 +75,9 @@ class TranslationBatches:
             count = self._rows[width]
         count = -(-count // self.batch_size) * self.batch_size
         share = slice(first * count // self.batch_size, last * count // self.batch_size)
-        batch = pad_pairs([self._sources[row] for row in rows],
-                          [self._targets[row] for row in rows], count, width)
+        batch = pad_pairs(
+            [self._sources[row] for row in rows], [self._targets[row] for row in rows], count, width
+        )
         return {name: array[share] for name, array in batch.items()}
 
     def numbers(self, index):
@@ -93,8 +96,10 @@ class TranslationBatches:
             if self._shuffle:
                 # Philox's bits are the same in every NumPy, its permutations need not be.
                 random = np.random.Philox(np.random.SeedSequence([self._seed, epoch]))
-                order, batches = (np.argsort(random.random_raw(count), kind="stable")
-                                  for count in (self.num_examples, self.num_batches))
+                order, batches = (
+                    np.argsort(random.random_raw(count), kind="stable")
+                    for count in (self.num_examples, self.num_batches)
+                )
             order = order[np.argsort(self._lengths[order], kind="stable")]
             self._newest = (epoch, order, batches)
         return self._newest[1:]
@@ -110,12 +115,17 @@ def pad_pairs(sources, targets, count=None, width=None):
     """
     count = count or len(sources)
     widths = [width or -(-(max(map(len, side)) + 1) // STEP) * STEP for side in (sources, targets)]
-    source, target, label = (np.full((count, width), PAD_ID, np.int32)
-                             for width in (widths[0], widths[1], widths[1]))
+    source, target, label = (
+        np.full((count, width), PAD_ID, np.int32) for width in (widths[0], widths[1], widths[1])
+    )
     for row, (one, other) in enumerate(zip(sources, targets, strict=True)):
-        source[row, :len(one)], source[row, len(one)] = one, END_ID
-        target[row, 0], target[row, 1:len(other) + 1] = BEGIN_ID, other
-        label[row, :len(other)], label[row, len(other)] = other, END_ID
-    return {"token_ids": source, "padding_mask": (source != PAD_ID).astype(np.int32),
-            "target_ids": target, "label": label,
-            "sample_weight": (label != PAD_ID).astype(np.float32)}
+        source[row, : len(one)], source[row, len(one)] = one, END_ID
+        target[row, 0], target[row, 1 : len(other) + 1] = BEGIN_ID, other
+        label[row, : len(other)], label[row, len(other)] = other, END_ID
+    return {
+        "token_ids": source,
+        "padding_mask": (source != PAD_ID).astype(np.int32),
+        "target_ids": target,
+        "label": label,
+        "sample_weight": (label != PAD_ID).astype(np.float32),
+    }

@@ -7,8 +7,9 @@ from keras_attn.tasks.translation.metrics import translation_scores
 from keras_attn.tasks.translation.translator import read_sentences
 
 
-def evaluate_translator(translator, source, target=None, batch_size=32, *, beam=None,
-                        length_penalty=None, reading=None):
+def evaluate_translator(
+    translator, source, target=None, batch_size=32, *, beam=None, length_penalty=None, reading=None
+):
     """Measures a translator on other sentences, as its run did.
 
     Args:
@@ -33,15 +34,26 @@ def evaluate_translator(translator, source, target=None, batch_size=32, *, beam=
     rows = translator.encode(texts.sources)
     fits = [translator.fits(row) for row in rows]
     if not any(fits) or (not all(fits) and data["on_bad_text"] == "error"):
-        raise UserError(f"Sentences of at most {translator.length - 1} tokens are needed; "
-                        "on_bad_text=skip leaves longer ones out. "
-                        f"Received: {texts.where(fits.index(False))}")
-    found = translator.translate_ids(list(itertools.compress(rows, fits)), beam,
-                                     length_penalty=length_penalty, batch_size=batch_size)
-    scores = translation_scores([row[0]["text"] for row in found],
-                                list(itertools.compress(texts.targets, fits)),
-                                lowercase=usual["lowercase"], tokenize=usual["tokenize"])
-    return {**{name: score for name, (score, _) in scores.items()},
-            **{f"{name}_signature": signature for name, (_, signature) in scores.items()},
-            "examples": len(found),
-            "skipped": sum(texts.skipped.values()) + len(rows) - len(found)}
+        raise UserError(
+            f"Sentences of at most {translator.length - 1} tokens are needed; "
+            "on_bad_text=skip leaves longer ones out. "
+            f"Received: {texts.where(fits.index(False))}"
+        )
+    found = translator.translate_ids(
+        list(itertools.compress(rows, fits)),
+        beam,
+        length_penalty=length_penalty,
+        batch_size=batch_size,
+    )
+    scores = translation_scores(
+        [row[0]["text"] for row in found],
+        list(itertools.compress(texts.targets, fits)),
+        lowercase=usual["lowercase"],
+        tokenize=usual["tokenize"],
+    )
+    return {
+        **{name: score for name, (score, _) in scores.items()},
+        **{f"{name}_signature": signature for name, (_, signature) in scores.items()},
+        "examples": len(found),
+        "skipped": sum(texts.skipped.values()) + len(rows) - len(found),
+    }

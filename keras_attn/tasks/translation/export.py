@@ -29,14 +29,16 @@ class ExportedTranslator(tf.Module):
         self._tokenizer = tf_text.SentencepieceTokenizer(translator.subwords.model, tf.int32)
         # Where a SavedModel looks for what its functions use.
         self._values = [variable.value for variable in translator.model.variables]
-        self.serve = traced(self._serve, jit=False, input_signature=[
-            tf.TensorSpec([None], tf.string, name="text")])
+        self.serve = traced(
+            self._serve, jit=False, input_signature=[tf.TensorSpec([None], tf.string, name="text")]
+        )
 
     def _serve(self, text):
         tokens, length = self._tokenizer.tokenize(text), self._translator.length
         sizes = tf.cast(tokens.row_lengths(), tf.int32) + 1
         checked = tf.debugging.assert_less_equal(
-            sizes, length, f"A text of at most {length - 1} tokens is needed.")
+            sizes, length, f"A text of at most {length - 1} tokens is needed."
+        )
         with tf.control_dependencies([checked]):
             width = -(-tf.reduce_max(tf.concat([sizes, [1]], 0)) // STEP) * STEP
         end = tf.fill([tf.size(text), 1], END_ID)
@@ -52,7 +54,8 @@ class ExportedTranslator(tf.Module):
         enough = [tf.reduce_max(tf.concat([limits, [1]], 0)) <= size for size in choices]
         ids, lengths, scores = tf.switch_case(
             tf.reduce_sum(tf.cast(enough, tf.int32)) - 1,
-            [lambda size=size: self._best(inputs, limits, size) for size in choices])
+            [lambda size=size: self._best(inputs, limits, size) for size in choices],
+        )
         # Marks are no text.
         kept = tf.sequence_mask(lengths, tf.shape(ids)[1]) & (ids >= UNKNOWN_ID)
         found = self._tokenizer.detokenize(tf.ragged.boolean_mask(ids, kept))

@@ -22,14 +22,18 @@ def translation_scores(translations, references, lowercase=False, tokenize="13a"
     try:
         from sacrebleu.metrics import BLEU, CHRF
     except ImportError:
-        raise UserError("Validation of translations needs sacrebleu: "
-                        "pip install 'keras-attn[translate]'. Received: none") from None
+        raise UserError(
+            "Validation of translations needs sacrebleu: "
+            "pip install 'keras-attn[translate]'. Received: none"
+        ) from None
     check_choice("eval.tokenize", tokenize, BLEU.TOKENIZERS)
     try:
         bleu = BLEU(lowercase=lowercase, tokenize=tokenize, force=True)
     except (RuntimeError, ImportError, OSError) as error:  # of what a tokenizer needs
-        raise UserError("eval.tokenize must work here. Received: "
-                        f"eval.tokenize={tokenize} ({first_line(error)})") from error
+        raise UserError(
+            "eval.tokenize must work here. Received: "
+            f"eval.tokenize={tokenize} ({first_line(error)})"
+        ) from error
     found = {}
     for name, metric in (("bleu", bleu), ("chrf", CHRF(lowercase=lowercase))):
         score = metric.corpus_score(translations, [references]).score

@@ -39,9 +39,13 @@ class ParallelText:
 
     def take(self, rows):
         """Some of them, by number."""
-        return dataclasses.replace(self, **{
-            name: [getattr(self, name)[row] for row in rows]
-            for name in ("sources", "targets", "places")})
+        return dataclasses.replace(
+            self,
+            **{
+                name: [getattr(self, name)[row] for row in rows]
+                for name in ("sources", "targets", "places")
+            },
+        )
 
     def pairs(self):
         """Both sides, one by one."""
@@ -52,8 +56,18 @@ class ParallelText:
         return describe_location(*self.places[row][side])
 
 
-def read_parallel(source, target=None, *, columns=("source", "target"), format=None, header=None,
-                  encoding="utf-8", on_bad_text="error", split="train", max_line=None):
+def read_parallel(
+    source,
+    target=None,
+    *,
+    columns=("source", "target"),
+    format=None,
+    header=None,
+    encoding="utf-8",
+    on_bad_text="error",
+    split="train",
+    max_line=None,
+):
     """Reads parallel text into memory.
 
     Args:
@@ -76,15 +90,27 @@ def read_parallel(source, target=None, *, columns=("source", "target"), format=N
     tfds = source.startswith("tfds:")
     table = tfds or (format or format_from_name(source)) not in (None, "lines")
     if target is None and not table:
-        raise UserError("A source of lines needs a target: a file with their translations. "
-                        f"Received: {source!r}, target=None")
+        raise UserError(
+            "A source of lines needs a target: a file with their translations. "
+            f"Received: {source!r}, target=None"
+        )
     if target is not None and tfds:
-        raise UserError("A set of TFDS has both sides and takes no target. "
-                        f"Received: {source!r}, target={target!r}")
+        raise UserError(
+            "A set of TFDS has both sides and takes no target. "
+            f"Received: {source!r}, target={target!r}"
+        )
     if target is None:
-        rows = iterate_rows(source, text=columns[0], text_pair=columns[1], format=format,
-                            header=header, encoding=encoding, on_bad_text=on_bad_text, split=split,
-                            max_line=max_line)
+        rows = iterate_rows(
+            source,
+            text=columns[0],
+            text_pair=columns[1],
+            format=format,
+            header=header,
+            encoding=encoding,
+            on_bad_text=on_bad_text,
+            split=split,
+            max_line=max_line,
+        )
         found = ((row.text, row.text_pair, *2 * [(row.file, row.line)]) for row in rows)
     else:
         check_streams_differ({"source": source, "target": target})
@@ -101,7 +127,8 @@ def read_parallel(source, target=None, *, columns=("source", "target"), format=N
         if on_bad_text == "error":
             raise UserError(
                 "Both sides must have text; on_bad_text=skip leaves out those that have none. "
-                f"Received: no {('source', 'target')[side]} at {describe_location(*where[side])}")
+                f"Received: no {('source', 'target')[side]} at {describe_location(*where[side])}"
+            )
         skipped["empty"] += 1
     if not sources:
         raise UserError(f"At least one sentence is needed. Received: {source}")
@@ -115,28 +142,37 @@ def read_parallel(source, target=None, *, columns=("source", "target"), format=N
 def _aligned(sources, targets, encoding, on_bad_text, skipped, max_line):
     """Yields the lines of files side by side."""
     if len(sources) != len(targets):
-        raise UserError("As many files of the target as of the source are needed. "
-                        f"Received: {len(sources)} and {len(targets)}")
+        raise UserError(
+            "As many files of the target as of the source are needed. "
+            f"Received: {len(sources)} and {len(targets)}"
+        )
     for names in zip(sources, targets, strict=True):
         try:
             lines = [Lines(name, encoding, max_line) for name in names]
         except LookupError:
-            raise UserError("encoding must be known to Python. "
-                            f"Received: {encoding!r}") from None
+            raise UserError(f"encoding must be known to Python. Received: {encoding!r}") from None
         for number, pair in enumerate(itertools.zip_longest(*lines), 1):
             if None in pair:
                 counts = [_count(name, encoding) for name in names]
-                raise UserError("Source and target must have the same number of lines. Received: "
-                                + ", ".join(f"{name} has {count:,}"
-                                            for name, count in zip(names, counts, strict=True))
-                                + f"; line {number:,} has no partner")
-            faults = [(name, fault) for name, line in zip(names, pair, strict=True)
-                      if (fault := _fault(line, encoding))]
+                raise UserError(
+                    "Source and target must have the same number of lines. Received: "
+                    + ", ".join(
+                        f"{name} has {count:,}" for name, count in zip(names, counts, strict=True)
+                    )
+                    + f"; line {number:,} has no partner"
+                )
+            faults = [
+                (name, fault)
+                for name, line in zip(names, pair, strict=True)
+                if (fault := _fault(line, encoding))
+            ]
             if faults:
                 name, fault = faults[0]
                 if on_bad_text == "error":
-                    raise UserError(f"{fault.requirement}; on_bad_text=skip leaves such lines out. "
-                                    f"Received: {describe_location(name, number)}")
+                    raise UserError(
+                        f"{fault.requirement}; on_bad_text=skip leaves such lines out. "
+                        f"Received: {describe_location(name, number)}"
+                    )
                 skipped[fault.reason] += 1
                 continue
             yield *map(without_end, pair), *((name, number) for name in names)

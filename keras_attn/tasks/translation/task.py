@@ -47,7 +47,8 @@ class Translation(Task):
         architecture = run.family.choose_architecture(run)  # before the work of reading
         texts = {split: _read(data, split) for split in ("train", "validation")}
         texts["train"] = texts["train"].take(
-            rows_drawn(len(texts["train"]), data.limit, config.train.seed))
+            rows_drawn(len(texts["train"]), data.limit, config.train.seed)
+        )
         subwords = _choose_subwords(run, texts["train"])
         ids, texts = _encode(run, texts, subwords)
         architecture["vocabulary_size"] = subwords.vocabulary_size
@@ -59,8 +60,12 @@ class Translation(Task):
 
         def metrics(model, results, rows, stop):
             found = translator(model).translate(
-                validation.sources, config.eval.beam, batch_size=config.eval.batch_size,
-                length_penalty=config.eval.length_penalty, stop=stop)
+                validation.sources,
+                config.eval.beam,
+                batch_size=config.eval.batch_size,
+                length_penalty=config.eval.length_penalty,
+                stop=stop,
+            )
             if found is None:
                 return None
             scores = translation_scores(found, validation.targets, **_scoring(config))
@@ -68,14 +73,27 @@ class Translation(Task):
 
         def batches(split, shuffle):
             return ids[split] and TranslationBatches(
-                *ids[split], batch_tokens=config.train.batch_tokens,
+                *ids[split],
+                batch_tokens=config.train.batch_tokens,
                 multiple=run.multiple if shuffle else run.engine.num_replicas,
-                seed=config.train.seed, shuffle=shuffle, few_shapes=config.train.jit)
+                seed=config.train.seed,
+                shuffle=shuffle,
+                few_shapes=config.train.jit,
+            )
 
-        notes = {f"{name}_signature": signature
-                 for name, (_, signature) in (signatures or {}).items()}
-        return Plan(architecture, {}, _hashes(run, texts), batches("train", True),
-                    batches("validation", False), metrics=metrics, best=best, notes=lambda: notes)
+        notes = {
+            f"{name}_signature": signature for name, (_, signature) in (signatures or {}).items()
+        }
+        return Plan(
+            architecture,
+            {},
+            _hashes(run, texts),
+            batches("train", True),
+            batches("validation", False),
+            metrics=metrics,
+            best=best,
+            notes=lambda: notes,
+        )
 
     def targets(self, data):
         return data.length
@@ -83,14 +101,25 @@ class Translation(Task):
     def load(self, trained, precision):
         check_precision(precision)
         usual = trained.config["eval"]
-        return Translator(trained.make_model(precision), trained.tokenizer,
-                          trained.config["data"]["length"], usual["beam"],
-                          usual["length_penalty"], trained.config, trained.path)
+        return Translator(
+            trained.make_model(precision),
+            trained.tokenizer,
+            trained.config["data"]["length"],
+            usual["beam"],
+            usual["length_penalty"],
+            trained.config,
+            trained.path,
+        )
 
     def evaluate(self, model, data, batch_size, reading, options):
-        reading = {"format": reading["format"], "source_column": reading["text"],
-                   "target_column": reading["text_pair"], "on_bad_text": reading["on_bad_text"],
-                   "encoding": reading["encoding"], "max_line": reading["max_line"]}
+        reading = {
+            "format": reading["format"],
+            "source_column": reading["text"],
+            "target_column": reading["text_pair"],
+            "on_bad_text": reading["on_bad_text"],
+            "encoding": reading["encoding"],
+            "max_line": reading["max_line"],
+        }
         return evaluate_translator(model, data, batch_size=batch_size, reading=reading, **options)
 
     def exported(self, model, options):
@@ -100,12 +129,16 @@ class Translation(Task):
 def _check_average(config):
     average = config.checkpoint.average
     if average > 1 and config.eval.metric:
-        raise UserError("eval.metric keeps one checkpoint, so checkpoint.average must be 1; "
-                        "eval.patience alone, by BLEU, goes with any. "
-                        f"Received: checkpoint.average={average}")
+        raise UserError(
+            "eval.metric keeps one checkpoint, so checkpoint.average must be 1; "
+            "eval.patience alone, by BLEU, goes with any. "
+            f"Received: checkpoint.average={average}"
+        )
     if average > 1 and not config.checkpoint.every:
-        raise UserError("checkpoint.average needs checkpoint.every, so that the mean does not "
-                        "depend on the clock. Received: checkpoint.every=None")
+        raise UserError(
+            "checkpoint.average needs checkpoint.every, so that the mean does not "
+            "depend on the clock. Received: checkpoint.every=None"
+        )
 
 
 def _scoring(config):
@@ -117,8 +150,10 @@ def _read(data, split):
     given = data[split]
     if not given.source:
         if split == "train" or given.target:
-            raise UserError(f"data.{split}.source must name the sentences: a file, a glob, or "
-                            f"tfds:NAME. Received: data.{split}.source=None")
+            raise UserError(
+                f"data.{split}.source must name the sentences: a file, a glob, or "
+                f"tfds:NAME. Received: data.{split}.source=None"
+            )
         return None
     return read_sentences(data, given.source, given.target, split)
 
@@ -146,28 +181,34 @@ def _encode(run, texts, subwords):
         told = "".join(f" · {count:,} left out: {reason}" for reason, count in own.skipped.items())
         longer = np.mean([max(map(len, pair)) + 1 for pair in zip(*ids[split], strict=True)])
         name = "training" if split == "train" else split
-        run.say(f"{counted(len(own), f'{name} sentence')} · {longer:.1f} tokens on the longer "
-                f"side{told}")
+        run.say(
+            f"{counted(len(own), f'{name} sentence')} · {longer:.1f} tokens on the longer "
+            f"side{told}"
+        )
     ids_of_all = np.concatenate([row for side in ids["train"] for row in side])
     if warning := unknown_warning(np.mean(ids_of_all == UNKNOWN_ID)):
         run.say(warning)
     used = len(np.unique(ids_of_all))
     if used < USED * subwords.vocabulary_size:
-        run.say(f"warning: the training sentences use {used:,} of {subwords.vocabulary_size:,} "
-                "subwords; the others will not be learned. A smaller data.vocab_size has fewer of "
-                "them")
+        run.say(
+            f"warning: the training sentences use {used:,} of {subwords.vocabulary_size:,} "
+            "subwords; the others will not be learned. A smaller data.vocab_size has fewer of "
+            "them"
+        )
     if not kept["validation"]:
         run.say("no validation sentences: the results will hold no metrics")
     elif shared := set(kept["validation"].pairs()).intersection(kept["train"].pairs()):
-        overlap = counted(len(shared), "validation sentence is a training sentence, too",
-                          "validation sentences are training sentences, too")
+        overlap = counted(
+            len(shared),
+            "validation sentence is a training sentence, too",
+            "validation sentences are training sentences, too",
+        )
         run.say(f"warning: {overlap}")
     return ids, kept
 
 
 def _encode_pairs(texts, subwords, length, on_bad_text):
-    """Token ids of both sides, two lists, without pairs that cannot be learned; and the texts left.
-    """
+    """Token ids of both sides without pairs that cannot be learned; and the texts left."""
     sides = []
     for side in (texts.sources, texts.targets):
         flat, ends = subwords.encode(side)
@@ -175,20 +216,25 @@ def _encode_pairs(texts, subwords, length, on_bad_text):
     lengths = np.array([[len(row) for row in side] for side in sides])
     skipped, left = collections.Counter(texts.skipped), np.ones(len(texts), bool)
     for fault, wrong, needed in (
-            ("too long", lengths >= length, f"at most {length - 1} tokens"),
-            ("empty", lengths == 0, "at least one token")):
+        ("too long", lengths >= length, f"at most {length - 1} tokens"),
+        ("empty", lengths == 0, "at least one token"),
+    ):
         faulty = wrong.any(axis=0)
         if faulty.any() and on_bad_text == "error":
             row = int(np.argmax(faulty))
             side = int(np.argmax(wrong[:, row]))
-            raise UserError(f"A sentence of {needed} is needed; on_bad_text=skip leaves others "
-                            f"out. Received: {lengths[side, row]} at {texts.where(row, side)}")
+            raise UserError(
+                f"A sentence of {needed} is needed; on_bad_text=skip leaves others "
+                f"out. Received: {lengths[side, row]} at {texts.where(row, side)}"
+            )
         skipped[fault] += int(np.sum(left & faulty))
         left &= ~faulty
     rows = np.flatnonzero(left)
     if not len(rows):
-        raise UserError("At least one pair of 1 to data.length - 1 tokens on both sides is "
-                        f"needed. Received: data.length={length}")
+        raise UserError(
+            "At least one pair of 1 to data.length - 1 tokens on both sides is "
+            f"needed. Received: data.length={length}"
+        )
     texts = dataclasses.replace(texts.take(rows), skipped=dict(+skipped))
     return [[side[row] for row in rows] for side in sides], texts
 
@@ -198,8 +244,9 @@ def _hashes(run, texts):
     hashes = run.tokenizer_hashes()
     for split, own in texts.items():
         if own:
-            hashes.update({name: file_sha256(name) for name in own.files
-                           if not name.startswith("tfds:")})
+            hashes.update(
+                {name: file_sha256(name) for name in own.files if not name.startswith("tfds:")}
+            )
             sha = hashlib.sha256()
             for pair in own.pairs():
                 sha.update("\0".join(pair).encode("utf-8", "surrogatepass") + b"\1")

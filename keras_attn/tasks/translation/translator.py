@@ -21,9 +21,16 @@ STEP = 8  # lengths of what is translated together are multiples of it
 def read_sentences(data, source, target, split):
     """`ParallelText` of files, read as the fields of `config.data` tell."""
     return read_parallel(
-        source, target, columns=(data["source_column"], data["target_column"]),
-        format=data["format"], header=data["header"], encoding=data["encoding"],
-        on_bad_text=data["on_bad_text"], split=split, max_line=data.get("max_line"))
+        source,
+        target,
+        columns=(data["source_column"], data["target_column"]),
+        format=data["format"],
+        header=data["header"],
+        encoding=data["encoding"],
+        on_bad_text=data["on_bad_text"],
+        split=split,
+        max_line=data.get("max_line"),
+    )
 
 
 def most_tokens(lengths, model):
@@ -66,8 +73,16 @@ class Translator:
         self.beam, self.length_penalty = beam, length_penalty
         self._search = inference_function(self.search, model, reduce_retracing=True)
 
-    def translate(self, texts, beam=None, nbest=None, length_penalty=None, batch_size=32,
-                  alignments=False, stop=None):
+    def translate(
+        self,
+        texts,
+        beam=None,
+        nbest=None,
+        length_penalty=None,
+        batch_size=32,
+        alignments=False,
+        stop=None,
+    ):
         """Translates texts.
 
         Args:
@@ -103,7 +118,8 @@ class Translator:
             if not self.fits(row):
                 raise UserError(
                     f"A text of at most {self.length - 1} tokens is needed. "
-                    f"Received: {len(row)} in text {number + 1}, {texts[number][:50]!r}")
+                    f"Received: {len(row)} in text {number + 1}, {texts[number][:50]!r}"
+                )
         found = self.translate_ids(rows, beam, nbest, length_penalty, batch_size, alignments, stop)
         if nbest or found is None:
             return found
@@ -128,14 +144,23 @@ class Translator:
         length_penalty = self.length_penalty if length_penalty is None else length_penalty
         check_counts(beam=beam, batch_size=batch_size, nbest=1 if nbest is None else nbest)
         if not 0 <= length_penalty < float("inf"):
-            raise UserError("length_penalty must be at least 0. "
-                            f"Received: length_penalty={length_penalty}")
+            raise UserError(
+                f"length_penalty must be at least 0. Received: length_penalty={length_penalty}"
+            )
         if nbest is not None and nbest > beam:
             raise UserError(f"nbest must be in [1, {beam}], the beam. Received: nbest={nbest}")
         return beam, length_penalty
 
-    def translate_ids(self, rows, beam=None, nbest=None, length_penalty=None, batch_size=32,
-                      alignments=False, stop=None):
+    def translate_ids(
+        self,
+        rows,
+        beam=None,
+        nbest=None,
+        length_penalty=None,
+        batch_size=32,
+        alignments=False,
+        stop=None,
+    ):
         """As `translate`, of what `encode` returned: a list of dicts for each text."""
         beam, length_penalty = self.choose(beam, nbest, length_penalty, batch_size)
         found = [None] * len(rows)
@@ -144,10 +169,13 @@ class Translator:
         for start in range(0, len(order), batch_size):
             if stop and stop():
                 return None
-            chosen = order[start:start + batch_size]
-            for number, one in zip(chosen, self._batch(
-                    [rows[n] for n in chosen], beam, length_penalty, alignments), strict=True):
-                found[number] = one[:nbest or 1]
+            chosen = order[start : start + batch_size]
+            for number, one in zip(
+                chosen,
+                self._batch([rows[n] for n in chosen], beam, length_penalty, alignments),
+                strict=True,
+            ):
+                found[number] = one[: nbest or 1]
         empty = {"text": "", "score": 0.0, "log_probability": 0.0, "finished": True}
         if alignments:
             empty |= {"source_tokens": [], "tokens": [], "attention": np.zeros((0, 0), "float32")}
@@ -155,31 +183,39 @@ class Translator:
 
     def _batch(self, rows, beam, length_penalty, alignments):
         lengths = np.array([len(row) + 1 for row in rows])
-        inputs = pad_pairs(rows, [row[:0] for row in rows],
-                           width=-(-int(lengths.max()) // STEP) * STEP)
+        inputs = pad_pairs(
+            rows, [row[:0] for row in rows], width=-(-int(lengths.max()) // STEP) * STEP
+        )
         inputs = {name: inputs[name] for name in ("token_ids", "padding_mask")}
         limits = np.asarray(most_tokens(lengths, self.model), "int32")
         longest = search_length(int(lengths.max()), self.model)
         found = self._search(inputs, limits, beam, longest, float(length_penalty), alignments)
         found = keras.tree.map_structure(ops.convert_to_numpy, found)
-        return [self._hypotheses(rows[n], {name: value[n] for name, value in found.items()})
-                for n in range(len(rows))]
+        return [
+            self._hypotheses(rows[n], {name: value[n] for name, value in found.items()})
+            for n in range(len(rows))
+        ]
 
     def _hypotheses(self, source, found):
         check_outputs(found["scores"], "the translator")
         kept = [number for number, score in enumerate(found["scores"]) if score > -1e29]
         if not kept:  # NaN is never the best token
             check_outputs(np.nan, "the translator")
-        tokens = [found["token_ids"][number, :found["lengths"][number]] for number in kept]
+        tokens = [found["token_ids"][number, : found["lengths"][number]] for number in kept]
         hypotheses = []
         for number, own, text in zip(kept, tokens, self.subwords.decode(tokens), strict=True):
-            one = {"text": text, "score": float(found["scores"][number]),
-                   "log_probability": float(found["log_probabilities"][number]),
-                   "finished": bool(found["finished"][number])}
+            one = {
+                "text": text,
+                "score": float(found["scores"][number]),
+                "log_probability": float(found["log_probabilities"][number]),
+                "finished": bool(found["finished"][number]),
+            }
             if "attention" in found:
-                one |= {"source_tokens": self.subwords.pieces([*source, END_ID]),
-                        "tokens": self.subwords.pieces(own),
-                        "attention": found["attention"][number, :len(own), :len(source) + 1]}
+                one |= {
+                    "source_tokens": self.subwords.pieces([*source, END_ID]),
+                    "tokens": self.subwords.pieces(own),
+                    "attention": found["attention"][number, : len(own), : len(source) + 1],
+                }
             hypotheses.append(one)
         return hypotheses
 
@@ -190,12 +226,22 @@ class Translator:
 
         def step(token_ids, index, cache):
             logits, cache, *scores = model.decode(
-                token_ids[:, None], index, cache, memory, mask, return_attention_scores=alignments)
+                token_ids[:, None], index, cache, memory, mask, return_attention_scores=alignments
+            )
             return logits[:, 0], cache, *(one[:, 0] for one in scores)
 
         width = ops.shape(mask)[1]  # a number where it is known
         begin = ops.full_like(mask[:, 0], BEGIN_ID)
         return beam_search(
-            step, cache, begin, beam, longest, END_ID, length_penalty=length_penalty,
-            return_attention=alignments, max_lengths=limits, reorder=model.reorder_cache,
-            source_length=width if alignments else None)
+            step,
+            cache,
+            begin,
+            beam,
+            longest,
+            END_ID,
+            length_penalty=length_penalty,
+            return_attention=alignments,
+            max_lengths=limits,
+            reorder=model.reorder_cache,
+            source_length=width if alignments else None,
+        )

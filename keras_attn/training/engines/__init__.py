@@ -46,12 +46,16 @@ def _checked_fields(name: str, options: dict[str, Any]) -> EngineFields:
     fields = ENGINES.fields(name)
     for option, value in options.items():
         if option not in fields.options:
-            raise UserError(f"The engine {name} has no option {option!r}. It has "
-                            f"{', '.join(fields.options) or 'none'}"
-                            f"{nearest(option, fields.options)}")
+            raise UserError(
+                f"The engine {name} has no option {option!r}. It has "
+                f"{', '.join(fields.options) or 'none'}"
+                f"{nearest(option, fields.options)}"
+            )
         fields.options[option].check(option, value)
     if keras.backend.backend() != fields.backend:
-        raise UserError(f"The engine {name} requires Keras on {fields.backend}. Set "
-                        f"KERAS_BACKEND={fields.backend} before Keras is imported. "
-                        f"Received: KERAS_BACKEND={keras.backend.backend()}")
+        raise UserError(
+            f"The engine {name} requires Keras on {fields.backend}. Set "
+            f"KERAS_BACKEND={fields.backend} before Keras is imported. "
+            f"Received: KERAS_BACKEND={keras.backend.backend()}"
+        )
     return fields

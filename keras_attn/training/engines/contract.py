@@ -49,8 +49,9 @@ class Step(abc.ABC):
         """
 
     @abc.abstractmethod
-    def run(self, feed: Any, first_step: int, learning_rates: Sequence[float]
-            ) -> list[dict[str, float]]:
+    def run(
+        self, feed: Any, first_step: int, learning_rates: Sequence[float]
+    ) -> list[dict[str, float]]:
         """Takes one step per learning rate.
 
         Args:
@@ -79,8 +80,9 @@ class Evaluator(abc.ABC):
     """Evaluates a task model without training it, with the values that its variables have now."""
 
     @abc.abstractmethod
-    def run(self, batches: Any, stop: Callable[[], bool] = lambda: False
-            ) -> tuple[dict[str, float], np.ndarray | None] | None:
+    def run(
+        self, batches: Any, stop: Callable[[], bool] = lambda: False
+    ) -> tuple[dict[str, float], np.ndarray | None] | None:
         """Evaluates all batches.
 
         Args:
@@ -128,8 +130,15 @@ class Engine(abc.ABC):
         """Returns the most bytes that a device, or this process, has held; None if unknown."""
         return memory.peak_memory()
 
-    def make_optimizer(self, name: str, model: keras.Model, *, weight_decay: float = 0.01,
-                       beta_2: float = 0.999, layer_decay: float = 1.0) -> Any:
+    def make_optimizer(
+        self,
+        name: str,
+        model: keras.Model,
+        *,
+        weight_decay: float = 0.01,
+        beta_2: float = 0.999,
+        layer_decay: float = 1.0,
+    ) -> Any:
         """Makes and builds an optimizer; by default one of `keras_attn.training.optimizers`.
 
         Args:
@@ -140,12 +149,21 @@ class Engine(abc.ABC):
             layer_decay: Factor of the learning rate from each layer of the backbone to the one
                 below; heads have the whole rate.
         """
-        return make_optimizer(name, model, weight_decay=weight_decay, beta_2=beta_2,
-                              layer_decay=layer_decay)
+        return make_optimizer(
+            name, model, weight_decay=weight_decay, beta_2=beta_2, layer_decay=layer_decay
+        )
 
     @abc.abstractmethod
-    def make_step(self, model: keras.Model, optimizer: Any, *, accumulate: int = 1,
-                  clip_norm: float | None = 1.0, jit: bool = False, seed: int = 0) -> Step:
+    def make_step(
+        self,
+        model: keras.Model,
+        optimizer: Any,
+        *,
+        accumulate: int = 1,
+        clip_norm: float | None = 1.0,
+        jit: bool = False,
+        seed: int = 0,
+    ) -> Step:
         """Makes the training step of a model.
 
         Args:
@@ -158,8 +176,9 @@ class Engine(abc.ABC):
         """
 
     @abc.abstractmethod
-    def make_evaluator(self, model: keras.Model, *, jit: bool = False,
-                       rows: str | None = None) -> Evaluator:
+    def make_evaluator(
+        self, model: keras.Model, *, jit: bool = False, rows: str | None = None
+    ) -> Evaluator:
         """Makes the evaluator of a model.
 
         Args:

@@ -190,8 +190,11 @@ def test_a_runner_that_cannot_start_is_an_error(tmp_path):
 
     source, _ = write_files(tmp_path / "text", files=1)
     with pytest.raises(UserError, match="runner=PortableRunner .*job_endpoint"):
-        run(source, tmp_path / "shards",
-            run_tasks=functools.partial(write_tasks, pipeline=make_pipeline("PortableRunner")))
+        run(
+            source,
+            tmp_path / "shards",
+            run_tasks=functools.partial(write_tasks, pipeline=make_pipeline("PortableRunner")),
+        )
 
 
 @needs_beam

@@ -33,52 +33,80 @@ def corpus(tmp_path_factory):
 def test_a_run_on_prepared_text_is_that_on_the_text(corpus, tmp_path, kind):
     wanted = pretrain(_config(kind, corpus), workdir=str(tmp_path / "run"))
     ahead = str(tmp_path / "ahead")
-    index = prepare_folder(str(corpus / "train.txt"), ahead, tokenizer=kind, format="lines",
-                           vocab_size=SIZES[kind])
+    index = prepare_folder(
+        str(corpus / "train.txt"), ahead, tokenizer=kind, format="lines", vocab_size=SIZES[kind]
+    )
     assert shard_files(tmp_path / "ahead") == shard_files(tmp_path / "run" / "data" / "train")
     for name in KINDS[kind].files:
         assert (tmp_path / "ahead" / name).read_bytes() == (tmp_path / "run" / name).read_bytes()
     for number, vocab in enumerate((ahead, None)):
-        found = pretrain(_config(kind, corpus, **{"data.train": ahead, "data.vocab": vocab}),
-                         workdir=str(tmp_path / f"{number}"))
+        found = pretrain(
+            _config(kind, corpus, **{"data.train": ahead, "data.vocab": vocab}),
+            workdir=str(tmp_path / f"{number}"),
+        )
         assert found["weights_sha256"] == wanted["weights_sha256"]
     # A vocabulary that is given, that of a run or of prepared text.
-    again = prepare_folder(str(corpus / "train.txt"), str(tmp_path / "again"), tokenizer=kind,
-                           format="lines", vocab=str(tmp_path / "run"))
+    again = prepare_folder(
+        str(corpus / "train.txt"),
+        str(tmp_path / "again"),
+        tokenizer=kind,
+        format="lines",
+        vocab=str(tmp_path / "run"),
+    )
     assert again["shards"] == index["shards"]
     (tmp_path / "foxes.txt").write_text((corpus / "train.txt").read_text().replace("cat", "fox"))
-    prepare_folder(str(tmp_path / "foxes.txt"), str(tmp_path / "other"), tokenizer=kind,
-                   format="lines", vocab_size=SIZES[kind])
+    prepare_folder(
+        str(tmp_path / "foxes.txt"),
+        str(tmp_path / "other"),
+        tokenizer=kind,
+        format="lines",
+        vocab_size=SIZES[kind],
+    )
     with pytest.raises(UserError, match="made with the vocabulary in use"):
-        pretrain(_config(kind, corpus, **{"data.train": ahead,
-                                          "data.vocab": str(tmp_path / "other")}),
-                 workdir=str(tmp_path / "no"))
+        pretrain(
+            _config(kind, corpus, **{"data.train": ahead, "data.vocab": str(tmp_path / "other")}),
+            workdir=str(tmp_path / "no"),
+        )
 
 
 def test_case_is_that_of_the_prepared_text(corpus, tmp_path):
     (tmp_path / "text.txt").write_text((corpus / "train.txt").read_text().upper())
     folders = [str(tmp_path / name) for name in ("given", "upper")]
     for folder, lowercase in zip(folders, (True, None), strict=True):
-        prepare_folder(str(tmp_path / "text.txt"), folder, tokenizer="sentence_pieces",
-                       format="lines", vocab_size=60, lowercase=lowercase)
+        prepare_folder(
+            str(tmp_path / "text.txt"),
+            folder,
+            tokenizer="sentence_pieces",
+            format="lines",
+            vocab_size=60,
+            lowercase=lowercase,
+        )
         assert read_index(folder)["lowercase"] == bool(lowercase)
     config = _config("sentence_pieces", corpus, **{"data.train": folders[0], "train.steps": 1})
     pretrain(config, workdir=str(tmp_path / "run"))
     saved = json.loads((tmp_path / "run" / "config.json").read_text())
     assert saved["config"]["data"]["lowercase"] is True
     with pytest.raises(UserError, match="not supported with byte_pairs.*Received: lowercase=True"):
-        prepare_folder(str(corpus / "train.txt"), folders[0], tokenizer="byte_pairs",
-                       lowercase=True)
+        prepare_folder(
+            str(corpus / "train.txt"), folders[0], tokenizer="byte_pairs", lowercase=True
+        )
 
 
 @pytest.mark.parametrize("kind", SIZES)
 def test_text_prepared_for_another_family_names_the_tokenizer(corpus, tmp_path, kind):
     other = "sentence_pieces" if kind == "word_pieces" else "word_pieces"
-    prepare_folder(str(corpus / "train.txt"), str(tmp_path / "ahead"), format="lines",
-                   tokenizer=other, vocab_size=SIZES[other])
+    prepare_folder(
+        str(corpus / "train.txt"),
+        str(tmp_path / "ahead"),
+        format="lines",
+        tokenizer=other,
+        vocab_size=SIZES[other],
+    )
     with pytest.raises(UserError, match=f"not prepared with --tokenizer={kind}"):
-        pretrain(_config(kind, corpus, **{"data.train": str(tmp_path / "ahead"),
-                                          "data.vocab": None}), workdir=str(tmp_path / "run"))
+        pretrain(
+            _config(kind, corpus, **{"data.train": str(tmp_path / "ahead"), "data.vocab": None}),
+            workdir=str(tmp_path / "run"),
+        )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -88,7 +116,9 @@ def test_a_tokenizer_is_made_again_from_its_files_and_from_its_recipe(tmp_path, 
     made.write(str(tmp_path))
     assert {path.name for path in tmp_path.iterdir()} == set(KINDS[kind].files)
     paths = [tmp_path, *(tmp_path / name for name in KINDS[kind].files if kind != "byte_pairs")]
-    for again in (*(KINDS[kind].read(str(path), False) for path in paths),
-                  make_tokenizer(json.loads(json.dumps(made.recipe)))):
+    for again in (
+        *(KINDS[kind].read(str(path), False) for path in paths),
+        make_tokenizer(json.loads(json.dumps(made.recipe))),
+    ):
         assert again.sha256 == made.sha256
         assert again.encode(texts)[0].tolist() == made.encode(texts)[0].tolist()

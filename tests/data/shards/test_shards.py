@@ -88,8 +88,11 @@ def test_a_folder_is_prepared_once_it_has_an_index(tmp_path):
     assert not is_prepared(tmp_path) and not is_prepared(str(tmp_path / "missing"))
     with pytest.raises(UserError, match="prepared completely"):
         read_index(tmp_path)
-    index = {"shards": [{"file": "é", "sha256": "0", "documents": 1, "sentences": 2, "tokens": 3}],
-             "vocabulary_sha256": "1", "lowercase": True}
+    index = {
+        "shards": [{"file": "é", "sha256": "0", "documents": 1, "sentences": 2, "tokens": 3}],
+        "vocabulary_sha256": "1",
+        "lowercase": True,
+    }
     write_index(tmp_path, index)
     assert is_prepared(tmp_path)
     assert read_index(tmp_path) == {"format": 2, **index}
@@ -112,8 +115,14 @@ def test_a_shard_that_is_not_that_of_its_index_is_refused_when_it_is_read(tmp_pa
 @pytest.mark.parametrize("make", [NextTokenExamples, PermutationExamples, PretrainingExamples])
 def test_examples_are_of_the_shards_of_the_index(tmp_path, make):
     tokenizer = types.SimpleNamespace(
-        sha256="x", lowercase=True, end_id=0, special_ids=np.arange(5), vocabulary_size=9,
-        continuation=np.zeros(9, bool), mask_id=4)
+        sha256="x",
+        lowercase=True,
+        end_id=0,
+        special_ids=np.arange(5),
+        vocabulary_size=9,
+        continuation=np.zeros(9, bool),
+        mask_id=4,
+    )
     path = tmp_path / "shard-0.npz"
     write_shard(str(path), _shard())
     entry = {"file": path.name, "sha256": "0" * 64, "documents": 1, "sentences": 1, "tokens": 6}
@@ -122,12 +131,19 @@ def test_examples_are_of_the_shards_of_the_index(tmp_path, make):
         make(tmp_path, tokenizer, length=8).rows(0, 1)
 
 
-@pytest.mark.parametrize("shards", [
-    None, {}, [1], [{"file": "a"}],
-    [{"file": "../a", "sha256": "", "documents": 1, "sentences": 1, "tokens": 1}],
-    [{"file": "a", "sha256": None, "documents": 1, "sentences": 1, "tokens": 1}],
-    [{"file": "a", "sha256": "", "documents": 1, "sentences": 1, "tokens": "1"}],
-    [{"file": "a", "sha256": "", "documents": 1, "sentences": 1, "tokens": 2**70}]])
+@pytest.mark.parametrize(
+    "shards",
+    [
+        None,
+        {},
+        [1],
+        [{"file": "a"}],
+        [{"file": "../a", "sha256": "", "documents": 1, "sentences": 1, "tokens": 1}],
+        [{"file": "a", "sha256": None, "documents": 1, "sentences": 1, "tokens": 1}],
+        [{"file": "a", "sha256": "", "documents": 1, "sentences": 1, "tokens": "1"}],
+        [{"file": "a", "sha256": "", "documents": 1, "sentences": 1, "tokens": 2**70}],
+    ],
+)
 def test_an_index_of_something_else_is_refused(tmp_path, shards):
     write_index(tmp_path, {"shards": shards, "vocabulary_sha256": "x", "lowercase": True})
     with pytest.raises(UserError, match="index.json is damaged. Prepare the text again"):

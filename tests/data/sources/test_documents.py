@@ -275,18 +275,29 @@ def test_a_text_as_it_stands_is_its_parts_joined(tmp_path):
         path = _write(tmp_path / "a", CODE.replace("\n", end))
         (parts,) = _read(path, "paragraphs", verbatim=True)
         assert "".join(parts) == CODE.strip("\n").rstrip() and len(parts) == 4
-    path = _write(tmp_path / "b", "\n".join(json.dumps({"text": text}) for text in (
-        CODE, "\n \n", "a\r\nb", ["It rained. ", "He left."])))
+    path = _write(
+        tmp_path / "b",
+        "\n".join(
+            json.dumps({"text": text})
+            for text in (CODE, "\n \n", "a\r\nb", ["It rained. ", "He left."])
+        ),
+    )
     assert ["".join(parts) for parts in _read(path, "jsonl", verbatim=True)] == [
-        CODE, "a\r\nb", "It rained. He left."]
+        CODE,
+        "a\r\nb",
+        "It rained. He left.",
+    ]
     assert _read(_write(tmp_path / "c", "\n \n"), "paragraphs", verbatim=True) == []
     path = _write(tmp_path / "d", "It rained.\n He left. \n\n天。地。\n")
     assert _read(path, verbatim=True) == [["It rained.", " He left."], ["天。地。"]]
 
 
 def test_lines_of_one_width_are_joined_in_a_text_as_it_stands(tmp_path):
-    lines = ["The quick brown fox jumps over the lazy dog and then it goes on",
-             "to sleep. After a while it wakes up again, and looks around for", "something to eat."]
+    lines = [
+        "The quick brown fox jumps over the lazy dog and then it goes on",
+        "to sleep. After a while it wakes up again, and looks around for",
+        "something to eat.",
+    ]
     path = _write(tmp_path / "a", "\n".join(["HEADING", "", *lines, "", *lines, ""] * 3))
     (parts,) = _read(path, "paragraphs", verbatim=True)
     assert "".join(parts) == "\n".join(["HEADING", *[" ".join(lines)] * 2] * 3)
@@ -321,4 +332,6 @@ def test_lines_end_where_the_encoding_ends_them(tmp_path, encoding):
     path = tmp_path / "a.txt"
     path.write_bytes("One two.\nThree.\n\nFour.\n".encode(encoding))
     assert list(read_documents(Part(str(path)), "lines", encoding)) == [
-        ["One two.", "Three."], ["Four."]]
+        ["One two.", "Three."],
+        ["Four."],
+    ]

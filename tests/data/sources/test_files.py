@@ -21,17 +21,38 @@ def test_files_are_found_by_path_glob_list_and_commas(tmp_path):
 
 
 def test_two_stars_stand_for_any_number_of_folders(tmp_path, monkeypatch):
-    names = ["x.txt", "a/x.txt", "a/b/x.txt", "a/b/c/x.txt", "a/b/y.md", "a/z[1].txt",
-             ".hidden/x.txt", "a/.hidden.txt"]
+    names = [
+        "x.txt",
+        "a/x.txt",
+        "a/b/x.txt",
+        "a/b/c/x.txt",
+        "a/b/y.md",
+        "a/z[1].txt",
+        ".hidden/x.txt",
+        "a/.hidden.txt",
+    ]
     for name in names:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x")
     (tmp_path / "a/b/loop").symlink_to(tmp_path / "a", target_is_directory=True)
     monkeypatch.chdir(tmp_path)
-    for pattern in ("**/*.txt", "**/x.txt", "a/**/*.txt", "a/**", "a/**/b/**/*", "*/**/x.txt",
-                    "a/**/c/x.txt", "**/[xy].*", "**/.hidden.txt", "a/**/?.txt"):
-        expected = {path for path in glob.glob(pattern, recursive=True)
-                    if os.path.isfile(path) and "loop" not in path}
+    for pattern in (
+        "**/*.txt",
+        "**/x.txt",
+        "a/**/*.txt",
+        "a/**",
+        "a/**/b/**/*",
+        "*/**/x.txt",
+        "a/**/c/x.txt",
+        "**/[xy].*",
+        "**/.hidden.txt",
+        "a/**/?.txt",
+    ):
+        expected = {
+            path
+            for path in glob.glob(pattern, recursive=True)
+            if os.path.isfile(path) and "loop" not in path
+        }
         for start in ("", f"{tmp_path}/"):
             found = find_files(start + pattern)
             assert found == sorted(start + path for path in expected), pattern
@@ -39,8 +60,15 @@ def test_two_stars_stand_for_any_number_of_folders(tmp_path, monkeypatch):
         find_files("a/**.txt")
 
 
-@pytest.mark.parametrize("path", ["https://example.org/train.csv", "s3://bucket/*.csv",
-                                  "hf://datasets/x/train.parquet", "abfs://x/y,local.txt"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "https://example.org/train.csv",
+        "s3://bucket/*.csv",
+        "hf://datasets/x/train.parquet",
+        "abfs://x/y,local.txt",
+    ],
+)
 def test_a_file_system_that_cannot_be_reached_is_named(path):
     with pytest.raises(UserError, match="paths are not supported.*local path.*gs://") as error:
         find_files(path)
@@ -81,8 +109,13 @@ def test_the_files_of_a_folder_are_named_by_what_is_there(tmp_path):
 def test_a_name_that_is_not_utf_8_is_an_error(tmp_path):
     path = os.fsdecode(os.fsencode(tmp_path / "caf") + b"\xe9.txt")
     open(path, "w").close()
-    for source in (path, str(tmp_path / "*.txt"), str(tmp_path / "**/*.txt"),
-                   str(tmp_path / "nothing"), f"{path}x"):
+    for source in (
+        path,
+        str(tmp_path / "*.txt"),
+        str(tmp_path / "**/*.txt"),
+        str(tmp_path / "nothing"),
+        f"{path}x",
+    ):
         with pytest.raises(UserError, match="must be UTF-8|does not exist"):
             find_files(source)
     with pytest.raises(UserError, match=r"must be UTF-8; rename.*workdir=.*caf\\udce9"):

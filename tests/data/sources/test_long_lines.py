@@ -28,13 +28,15 @@ def _write(path, format):
         parquet.write_table(pyarrow.table(dict(zip(("text", "label"), columns, strict=True))), path)
         return str(path)
     if format == "jsonl":
-        lines = [json.dumps({"text": text, "label": label}, ensure_ascii=False)
-                 for text, label in ROWS]
+        lines = [
+            json.dumps({"text": text, "label": label}, ensure_ascii=False) for text, label in ROWS
+        ]
         content = "\n".join(lines) + "\n"
     else:
         file = io.StringIO()
-        csv.writer(file, delimiter="," if format == "csv" else "\t",
-                   lineterminator="\n").writerows([("text", "label"), *ROWS])
+        csv.writer(file, delimiter="," if format == "csv" else "\t", lineterminator="\n").writerows(
+            [("text", "label"), *ROWS]
+        )
         content = file.getvalue()
     path.write_bytes(gzip.compress(content.encode()))
     return str(path)
@@ -54,8 +56,9 @@ def test_a_row_that_is_too_long_is_an_error_or_left_out(tmp_path, format):
     assert read_table(path, **options, max_line=1300).texts[1] == LONG  # as advised
 
 
-@pytest.mark.parametrize("long", [
-    LONG, 'a"b\\ ],[{},' * 200, [[LONG], {"a": ["]"]}], "\\" * 70_000, "\\" * 70_001])
+@pytest.mark.parametrize(
+    "long", [LONG, 'a"b\\ ],[{},' * 200, [[LONG], {"a": ["]"]}], "\\" * 70_000, "\\" * 70_001]
+)
 def test_a_long_element_of_a_list_of_json_is_an_error_or_left_out(tmp_path, long):
     rows = [{"text": "first"}, {"more": [{"a": long}, 1], "text": long}, {"text": "third"}]
     (tmp_path / "a.json").write_text(json.dumps(rows, indent=1))
@@ -131,8 +134,9 @@ def test_a_huge_element_of_a_list_of_json_is_skipped_in_little_memory(tmp_path):
         file.write(b'"}, {"text": "b"}]')
     tracemalloc.start()
     try:
-        table = read_table(str(tmp_path / "a.json.gz"), text="text", max_line=1 << 22,
-                           on_bad_text="skip")
+        table = read_table(
+            str(tmp_path / "a.json.gz"), text="text", max_line=1 << 22, on_bad_text="skip"
+        )
         assert tracemalloc.get_traced_memory()[1] < 40 << 20
     finally:
         tracemalloc.stop()

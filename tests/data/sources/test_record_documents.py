@@ -68,7 +68,7 @@ def test_files_of_records_and_of_text_can_be_read_together(tmp_path):
 
 
 def test_a_large_list_of_json_is_one_part_and_its_records_are_read_one_by_one(tmp_path):
-    records = [{"text": f"Number {n} \u2028 [{{\\\" é."} for n in range(3000)]
+    records = [{"text": f'Number {n} \u2028 [{{\\" é.'} for n in range(3000)]
     for indent in (None, 1):
         path = _write(tmp_path / "a.json", json.dumps(records, indent=indent, ensure_ascii=False))
         parts = split_files([str(path)], [10**9], "utf-8", ["jsonl"])

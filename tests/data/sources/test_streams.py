@@ -55,10 +55,17 @@ def test_a_stream_is_read_as_often_as_needed(kind, tmp_path, monkeypatch):
     assert describe_location(rows[1].file, rows[1].line) == f"{path}, line 3"
 
 
-@pytest.mark.parametrize(("content", "format"), [
-    (b"body\nx\n", "csv"), (b'"text"\t"b"\nx\ty\n', "tsv"), (b"a\nb\n", "parquet"),
-    (b'[{"body": 1}]', "jsonl"), (b'[{"text": "a"', "jsonl"), (b"\x1f\x8bno gzip", "csv"),
-])
+@pytest.mark.parametrize(
+    ("content", "format"),
+    [
+        (b"body\nx\n", "csv"),
+        (b'"text"\t"b"\nx\ty\n', "tsv"),
+        (b"a\nb\n", "parquet"),
+        (b'[{"body": 1}]', "jsonl"),
+        (b'[{"text": "a"', "jsonl"),
+        (b"\x1f\x8bno gzip", "csv"),
+    ],
+)
 def test_errors_name_the_stream_and_not_its_copy(content, format, tmp_path, monkeypatch):
     path = _stream("-", tmp_path, monkeypatch, content)
     with pytest.raises(UserError) as error:
@@ -96,8 +103,12 @@ def _names(kind, tmp_path):
         os.mkfifo(tmp_path / "pipe")
         os.symlink(tmp_path / "pipe", tmp_path / "link")
         return str(tmp_path / "pipe"), str(tmp_path / "link")
-    return {"-": ("-", "-"), "device": ("-", "/dev/stdin"), "list": ("a.csv,-", "- , b.csv"),
-            "null": ("/dev/null", "/dev/null")}[kind]
+    return {
+        "-": ("-", "-"),
+        "device": ("-", "/dev/stdin"),
+        "list": ("a.csv,-", "- , b.csv"),
+        "null": ("/dev/null", "/dev/null"),
+    }[kind]
 
 
 @pytest.mark.parametrize("kind", ["-", "device", "list", "link", "null"])
@@ -106,9 +117,11 @@ def test_two_inputs_cannot_be_the_same_stream(kind, tmp_path):
     message = "{} and {} are the same stream, which can only be read once.*Received: {}="
     with pytest.raises(UserError, match=message.format("source", "target", "source")):
         read_parallel(first, second)
-    jobs = [(finetune, finetuning_defaults, "train", "validation"),
-            (pretrain, pretraining_defaults, "train", "validation"),
-            (finetune, translation_defaults, "train.target", "validation.source")]
+    jobs = [
+        (finetune, finetuning_defaults, "train", "validation"),
+        (pretrain, pretraining_defaults, "train", "validation"),
+        (finetune, translation_defaults, "train.target", "validation.source"),
+    ]
     for job, defaults, *names in jobs:
         config = defaults()
         config.data.update_from_flattened_dict(dict(zip(names, (first, second), strict=True)))
@@ -119,8 +132,15 @@ def test_two_inputs_cannot_be_the_same_stream(kind, tmp_path):
 
 def test_other_inputs_may_be_equal(tmp_path):
     (tmp_path / "a.csv").write_bytes(TEXT)
-    streams.check_streams_differ({"a": str(tmp_path / "a.csv"), "b": [tmp_path / "a.csv", "-"],
-                                  "c": None, "d": "missing,missing", "e": "missing"})
+    streams.check_streams_differ(
+        {
+            "a": str(tmp_path / "a.csv"),
+            "b": [tmp_path / "a.csv", "-"],
+            "c": None,
+            "d": "missing,missing",
+            "e": "missing",
+        }
+    )
 
 
 def test_a_file_that_is_standard_input_can_be_read_by_its_path_too(tmp_path, monkeypatch):
@@ -134,8 +154,9 @@ def test_a_file_that_is_standard_input_can_be_read_by_its_path_too(tmp_path, mon
 
 def test_a_full_disk_is_named_and_leaves_nothing_behind(tmp_path, monkeypatch):
     path = _stream("-", tmp_path, monkeypatch, b"a" * 3_000_000)
-    monkeypatch.setattr(streams, "_folder", functools.cache(
-        lambda: tempfile.TemporaryDirectory(dir=tmp_path)))
+    monkeypatch.setattr(
+        streams, "_folder", functools.cache(lambda: tempfile.TemporaryDirectory(dir=tmp_path))
+    )
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, limits[1]))
     try:

@@ -45,16 +45,19 @@ def test_a_label_that_is_no_value_is_a_missing_label(tmp_path, label):
         assert _labels(tmp_path / "b.jsonl").texts == [""]
 
 
-@pytest.mark.parametrize(("lines", "expected"), [
-    (["text,label", "a film,0", "b film,1", "c,0"], "yes"),
-    (["my text,what", "a film,1.5", "b film,2", "c,2.25"], "yes"),
-    (["my text,what", "a film,x", "b film,y", "c,x", "d,y"], "maybe"),
-    (["my text,what", "a film,x", "b film,y", "c,x"], "no"),
-    (["review,what", "a film,x", "b film,y", "c,x"], "yes"),
-    (["a text of some words,rare", "b,x", "c,x"], "no"),
-    (["a,x", "b,x", "c,y", "d,y"], "no"),
-    (["text,3", "a film,0", "b film,1"], "no"),
-])
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (["text,label", "a film,0", "b film,1", "c,0"], "yes"),
+        (["my text,what", "a film,1.5", "b film,2", "c,2.25"], "yes"),
+        (["my text,what", "a film,x", "b film,y", "c,x", "d,y"], "maybe"),
+        (["my text,what", "a film,x", "b film,y", "c,x"], "no"),
+        (["review,what", "a film,x", "b film,y", "c,x"], "yes"),
+        (["a text of some words,rare", "b,x", "c,x"], "no"),
+        (["a,x", "b,x", "c,y", "d,y"], "no"),
+        (["text,3", "a film,0", "b film,1"], "no"),
+    ],
+)
 def test_lines_of_names_are_told_from_rows_by_their_labels(tmp_path, lines, expected):
     (tmp_path / "a.csv").write_text("\n".join(lines))
     table = read_table(str(tmp_path / "a.csv"), text=0, label=1)

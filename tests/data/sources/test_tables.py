@@ -61,18 +61,29 @@ def test_quoted_tsv_holds_what_pythons_csv_module_wrote(tmp_path):
     with open(tmp_path / "t.tsv", "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, delimiter="\t", lineterminator="\n")  # as pandas' to_csv
         writer.writerows([["label", "text", "other"], *rows])
-    table = read_table(str(tmp_path / "t.tsv"), text="text", text_pair="other", label="label",
-                       unlabelled=True, format="quoted_tsv")
+    table = read_table(
+        str(tmp_path / "t.tsv"),
+        text="text",
+        text_pair="other",
+        label="label",
+        unlabelled=True,
+        format="quoted_tsv",
+    )
     found = zip(table.labels, table.texts, table.text_pairs, strict=True)
     assert [list(row) for row in found] == rows
-    assert header_names(str(tmp_path / "t.tsv"), "quoted_tsv", "utf-8") == ["label", "text",
-                                                                            "other"]
+    assert header_names(str(tmp_path / "t.tsv"), "quoted_tsv", "utf-8") == [
+        "label",
+        "text",
+        "other",
+    ]
 
 
 def test_quotes_in_tsv_that_break_its_rows_are_named_with_what_reads_them(tmp_path):
-    for content, message in (('text\tlabel\n"a\nb"\tx\n', "at least 2 fields.*quoted_tsv"),
-                             ('"text"\t"label"\n"a\nb"\t"x"\n', "must not be quoted.*quoted_tsv"),
-                             ('text\tlabel\n"a\tb"\tx\n', "2 fields of the header.*quoted_tsv")):
+    for content, message in (
+        ('text\tlabel\n"a\nb"\tx\n', "at least 2 fields.*quoted_tsv"),
+        ('"text"\t"label"\n"a\nb"\t"x"\n', "must not be quoted.*quoted_tsv"),
+        ('text\tlabel\n"a\tb"\tx\n', "2 fields of the header.*quoted_tsv"),
+    ):
         path = _write(tmp_path / "t.tsv", content)
         refused(message, path, label="label")
         table = read_table(path, text="text", label="label", format="quoted_tsv")
@@ -96,9 +107,10 @@ def test_a_list_of_json_has_the_rows_of_its_objects(tmp_path):
     records = [{"text": "a [b]", "label": 1}, {"label": 2, "text": "ü\n"}, ["c"]]
     for indent in (None, 2):
         path = _write(tmp_path / "t.json", json.dumps(records, indent=indent))
-        assert [row[:1] + row[2:3] for row in iterate_rows(path, text="text", label="label",
-                                                           on_bad_text="skip")] == [
-            ("a [b]", "1"), ("ü\n", "2")]
+        assert [
+            row[:1] + row[2:3]
+            for row in iterate_rows(path, text="text", label="label", on_bad_text="skip")
+        ] == [("a [b]", "1"), ("ü\n", "2")]
         assert "row 3" in refused("text", path)
     assert "t.json" in refused("complete list", _write(tmp_path / "t.json", '[{"text": "a"},'))
 
@@ -154,7 +166,7 @@ def test_numbered_columns_mean_no_header(tmp_path):
 
 
 def test_the_names_of_a_header_are_those_of_the_first_line(tmp_path):
-    path = _write(tmp_path / "t.tsv.gz", "\ufeff\n index\ta \"b\r\n1\t2\n")
+    path = _write(tmp_path / "t.tsv.gz", '\ufeff\n index\ta "b\r\n1\t2\n')
     assert header_names(path, "tsv", "utf-8") == ["index", 'a "b']
     assert header_names(_write(tmp_path / "t.csv", '"a,b",c\n'), "csv", "utf-8") == ["a,b", "c"]
     assert header_names(_write(tmp_path / "t.csv", '"a\n'), "csv", "utf-8") == []
@@ -321,7 +333,8 @@ def test_all_lines_of_a_row_with_a_wrong_quote_are_counted_and_told(tmp_path):
     rows = iterate_rows(path, text="text", label="label", on_bad_text="skip")
     assert [(row.text, row.line) for row in rows] == [("good", 4), ("more\nlines", 5)]
     assert [place.partition(": ")[0] for place in rows.skipped_places] == [
-        f"{path}, line {line}" for line in (2, 3)]
+        f"{path}, line {line}" for line in (2, 3)
+    ]
 
 
 def test_a_record_without_the_field_is_a_bad_row_where_others_have_it(tmp_path):
@@ -360,16 +373,36 @@ def test_rows_without_a_label_are_told_and_can_be_left_out(tmp_path):
     assert table.skipped == {"without label": 2}
 
 
-@pytest.mark.parametrize("name, data, message, advice", [
-    ("a.csv", b"text;label\na;x\n", "convert the file to commas.*semicolons in the header", None),
-    ("a.csv", b"text\tlabel\na\tx\n", "data.format=quoted_tsv.*tabs in the header",
-     {"format": "quoted_tsv"}),
-    ("a.tsv", b"text,label\na,x\n", "data.format=csv.*commas in the header", {"format": "csv"}),
-    ("a.csv", "text,label\na,x\n".encode("utf-16"), "decode the header of .*a.csv. Set data.enc",
-     {"encoding": "utf-16"}),
-    ("a.csv", "text,label\na,x\n".encode("utf-16-le"), "decode the header.*Set data.encoding",
-     {"encoding": "utf-16-le"}),
-])
+@pytest.mark.parametrize(
+    "name, data, message, advice",
+    [
+        (
+            "a.csv",
+            b"text;label\na;x\n",
+            "convert the file to commas.*semicolons in the header",
+            None,
+        ),
+        (
+            "a.csv",
+            b"text\tlabel\na\tx\n",
+            "data.format=quoted_tsv.*tabs in the header",
+            {"format": "quoted_tsv"},
+        ),
+        ("a.tsv", b"text,label\na,x\n", "data.format=csv.*commas in the header", {"format": "csv"}),
+        (
+            "a.csv",
+            "text,label\na,x\n".encode("utf-16"),
+            "decode the header of .*a.csv. Set data.enc",
+            {"encoding": "utf-16"},
+        ),
+        (
+            "a.csv",
+            "text,label\na,x\n".encode("utf-16-le"),
+            "decode the header.*Set data.encoding",
+            {"encoding": "utf-16-le"},
+        ),
+    ],
+)
 def test_another_separator_or_encoding_is_no_wrong_column(tmp_path, name, data, message, advice):
     (tmp_path / name).write_bytes(data)
     with pytest.raises(UserError, match=message) as error:

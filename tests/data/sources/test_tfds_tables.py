@@ -25,10 +25,12 @@ def _store(folder, name, labels_of=lambda labels: labels, **splits):
         name=name,
         version="1.0.0",
         data_dir=folder,
-        features=tfds.features.FeaturesDict({
-            "text": tfds.features.Text(),
-            "label": labels_of(tfds.features.ClassLabel(names=["no", "yes"])),
-        }),
+        features=tfds.features.FeaturesDict(
+            {
+                "text": tfds.features.Text(),
+                "label": labels_of(tfds.features.ClassLabel(names=["no", "yes"])),
+            }
+        ),
         split_datasets={key: split(*columns) for key, columns in splits.items()},
     )
     tfds.core.add_data_dir(str(folder))
@@ -140,10 +142,15 @@ def _downloadable(monkeypatch, folder, name, url):
     info = tfds.core.DatasetInfo
     monkeypatch.setattr(urllib.request, "getproxies", dict)
     members = {
-        "VERSION": tfds.core.Version("1.0.0"), "name": name, "url_infos": {url: None},
-        "_info": lambda self: info(builder=self, features=tfds.features.FeaturesDict(
-            {"text": tfds.features.Text()})),
-        "_split_generators": download, "_generate_examples": download}
+        "VERSION": tfds.core.Version("1.0.0"),
+        "name": name,
+        "url_infos": {url: None},
+        "_info": lambda self: info(
+            builder=self, features=tfds.features.FeaturesDict({"text": tfds.features.Text()})
+        ),
+        "_split_generators": download,
+        "_generate_examples": download,
+    }
     made = type(name, (tfds.core.GeneratorBasedBuilder,), members)
     monkeypatch.setattr(tfds, "builder", lambda _: made(data_dir=str(folder)))
 
@@ -151,8 +158,10 @@ def _downloadable(monkeypatch, folder, name, url):
 def test_a_tfds_set_that_cannot_be_downloaded_is_refused_at_once(tmp_path, monkeypatch):
     # No name in .invalid is ever found (RFC 2606).
     _downloadable(monkeypatch, tmp_path, "far_reviews", "https://keras-attn.invalid/a.zip")
-    refused("is not in .*far_reviews.*keras-attn.invalid is not reachable .*TFDS_DATA_DIR",
-            "tfds:far_reviews")
+    refused(
+        "is not in .*far_reviews.*keras-attn.invalid is not reachable .*TFDS_DATA_DIR",
+        "tfds:far_reviews",
+    )
     assert not (tmp_path / "far_reviews").exists()
     monkeypatch.setattr(urllib.request, "getproxies", lambda: {"https": "http://proxy"})
     refused("TFDS tried", "tfds:far_reviews")  # through the proxy
@@ -164,6 +173,10 @@ def test_a_tfds_set_that_cannot_be_downloaded_is_refused_at_once(tmp_path, monke
 
 def test_a_tfds_set_whose_host_answers_is_downloaded(tmp_path, monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as server:
-        _downloadable(monkeypatch, tmp_path, "near_reviews",
-                      f"http://127.0.0.1:{server.getsockname()[1]}/a.zip")
+        _downloadable(
+            monkeypatch,
+            tmp_path,
+            "near_reviews",
+            f"http://127.0.0.1:{server.getsockname()[1]}/a.zip",
+        )
         refused("TFDS tried", "tfds:near_reviews")

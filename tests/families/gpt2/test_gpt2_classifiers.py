@@ -45,7 +45,8 @@ def test_it_predicts_as_in_transformers(logits, run):
             np.testing.assert_allclose(predictor.probabilities(texts), expected, **TOLERANCE)
             # Beside shorter and longer ones.
             np.testing.assert_allclose(
-                predictor.probabilities(texts, batch_size=1), expected, **TOLERANCE)
+                predictor.probabilities(texts, batch_size=1), expected, **TOLERANCE
+            )
 
 
 def test_a_text_without_a_token_is_one_mark(run):
@@ -65,16 +66,19 @@ def test_rows_hold_the_texts_alone(run):
     both = ids[0] + ids[1]
 
     def row(length):
-        batch = TextExamples(["the cat"], [" sat on"], None, tokenizer, length=length,
-                                       batch_size=1, shuffle=False).batch(0)
+        batch = TextExamples(
+            ["the cat"], [" sat on"], None, tokenizer, length=length, batch_size=1, shuffle=False
+        ).batch(0)
         return batch["token_ids"][0][batch["padding_mask"][0] > 0].tolist()
 
     assert row(len(both) + 3) == row(len(both)) == both
     assert row(len(both) - 1) != both and len(row(len(both) - 1)) == len(both) - 1
 
 
-@pytest.mark.parametrize("problem, kept, kind", [
-    ("multi_label_classification", 3, "multilabel"), ("regression", 1, "regression")])
+@pytest.mark.parametrize(
+    "problem, kept, kind",
+    [("multi_label_classification", 3, "multilabel"), ("regression", 1, "regression")],
+)
 def test_other_tasks_are_read_and_written_too(logits, problem, kept, kind, tmp_path):
     names = {str(number): f"LABEL_{number}" for number in range(kept)}
     folder = copied(NAME, tmp_path, problem_type=problem, id2label=names)
@@ -90,7 +94,8 @@ def test_other_tasks_are_read_and_written_too(logits, problem, kept, kind, tmp_p
     convert.convert(tmp_path / "run", tmp_path / "back", "huggingface")
     back = load_file(tmp_path / "back" / "model.safetensors")
     assert {name: value.tobytes() for name, value in back.items()} == {
-        name: value.tobytes() for name, value in arrays.items()}
+        name: value.tobytes() for name, value in arrays.items()
+    }
     found = json.loads((tmp_path / "back" / "config.json").read_text())
     assert found["problem_type"] == problem and found["id2label"] == names
 
@@ -98,9 +103,14 @@ def test_other_tasks_are_read_and_written_too(logits, problem, kept, kind, tmp_p
 @pytest.mark.runs
 def test_finetuning_from_it_keeps_how_rows_end(run, tmp_path):
     table = tmp_path / "rows.tsv"
-    table.write_text("text\tlabel\n" + "".join(
-        f"the {word} sat {number}\t{word}\n" for number in range(4)
-        for word in ("bad", "good", "so so")))
+    table.write_text(
+        "text\tlabel\n"
+        + "".join(
+            f"the {word} sat {number}\t{word}\n"
+            for number in range(4)
+            for word in ("bad", "good", "so so")
+        )
+    )
 
     def tuned(source, place, steps=1):
         config = finetuning_defaults()
@@ -118,9 +128,14 @@ def test_finetuning_from_it_keeps_how_rows_end(run, tmp_path):
         assert not (tmp_path / "back").exists()
 
 
-@pytest.mark.parametrize("heads, message", [
-    ({"dropout": 0.1}, "Received: dropout=0.1"), ({"pooling": "mean"}, "Received: pooling=mean"),
-    ({"label_mean": 2.0, "label_deviation": 3.0}, "Received: a bias")])
+@pytest.mark.parametrize(
+    "heads, message",
+    [
+        ({"dropout": 0.1}, "Received: dropout=0.1"),
+        ({"pooling": "mean"}, "Received: pooling=mean"),
+        ({"label_mean": 2.0, "label_deviation": 3.0}, "Received: a bias"),
+    ],
+)
 def test_what_transformers_has_not_is_not_written(run, heads, message, tmp_path):
     shutil.copytree(run, tmp_path / "run")
     path = tmp_path / "run" / "config.json"
@@ -137,15 +152,18 @@ def test_other_libraries_have_no_classifier(format, name, tmp_path):
         convert.convert(MODELS / NAME, tmp_path / "out", format)
 
 
-@pytest.mark.parametrize("fields, message", [
-    ({"id2label": {"0": "a", "1": "b"}}, r"score.weight must have shape \(2, 12\)"),
-    ({"id2label": {"0": "a", "1": "a", "2": "b"}}, "must be different"),
-    ({"id2label": {"1": "a", "2": "b", "3": "c"}}, "must name the classes 0, 1"),
-    ({"pad_token_id": 0}, "pad_token_id must be of a token that no text is cut into"),
-    ({"pad_token_id": 270}, "pad_token_id must be of a token that no text is cut into"),
-    ({"pad_token_id": "282"}, "pad_token_id must be"),
-    ({"architectures": ["GPT2LMHeadModel"]}, "unknown: score.weight"),
-])
+@pytest.mark.parametrize(
+    "fields, message",
+    [
+        ({"id2label": {"0": "a", "1": "b"}}, r"score.weight must have shape \(2, 12\)"),
+        ({"id2label": {"0": "a", "1": "a", "2": "b"}}, "must be different"),
+        ({"id2label": {"1": "a", "2": "b", "3": "c"}}, "must name the classes 0, 1"),
+        ({"pad_token_id": 0}, "pad_token_id must be of a token that no text is cut into"),
+        ({"pad_token_id": 270}, "pad_token_id must be of a token that no text is cut into"),
+        ({"pad_token_id": "282"}, "pad_token_id must be"),
+        ({"architectures": ["GPT2LMHeadModel"]}, "unknown: score.weight"),
+    ],
+)
 def test_what_is_no_classifier_is_said(fields, message, tmp_path):
     with pytest.raises(UserError, match=message):
         convert.read(copied(NAME, tmp_path, **fields))

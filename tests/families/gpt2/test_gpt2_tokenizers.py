@@ -45,9 +45,15 @@ def template(single):
     return processors.TemplateProcessing(single=single, special_tokens=[(END, 282)])
 
 
-@pytest.mark.parametrize("after", [
-    processors.ByteLevel(trim_offsets=False), processors.ByteLevel(add_prefix_space=True),
-    template("$A"), processors.Sequence([processors.ByteLevel(), template("$A")])])
+@pytest.mark.parametrize(
+    "after",
+    [
+        processors.ByteLevel(trim_offsets=False),
+        processors.ByteLevel(add_prefix_space=True),
+        template("$A"),
+        processors.Sequence([processors.ByteLevel(), template("$A")]),
+    ],
+)
 @pytest.mark.parametrize("files", [False, True])
 def test_a_post_processor_that_adds_nothing_is_taken(folder, after, files):
     whole = rewrite(folder, post_processor=after)
@@ -58,19 +64,34 @@ def test_a_post_processor_that_adds_nothing_is_taken(folder, after, files):
         assert ours.encode([text])[0].tolist() == whole.encode(text).ids
 
 
-@pytest.mark.parametrize("parts, message", [
-    ({"pre_tokenizer": pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)},
-     "pre_tokenizer.use_regex=False"),
-    ({"pre_tokenizer": pre_tokenizers.ByteLevel(add_prefix_space=True)},
-     "pre_tokenizer.add_prefix_space=True"),
-    ({"pre_tokenizer": pre_tokenizers.Whitespace()}, "pre_tokenizer=.*Whitespace"),
-    ({"normalizer": normalizers.Lowercase()}, "normalizer=.*Lowercase"),
-    ({"post_processor": template(f"{END} $A")}, "post_processor=.*TemplateProcessing"),
-    ({"post_processor": processors.Sequence([processors.ByteLevel(), template(f"$A {END}")])},
-     "post_processor=.*Sequence"),
-    ({"post_processor": processors.BertProcessing((END, 282), (END, 282))},
-     "post_processor=.*BertProcessing"),
-])
+@pytest.mark.parametrize(
+    "parts, message",
+    [
+        (
+            {"pre_tokenizer": pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)},
+            "pre_tokenizer.use_regex=False",
+        ),
+        (
+            {"pre_tokenizer": pre_tokenizers.ByteLevel(add_prefix_space=True)},
+            "pre_tokenizer.add_prefix_space=True",
+        ),
+        ({"pre_tokenizer": pre_tokenizers.Whitespace()}, "pre_tokenizer=.*Whitespace"),
+        ({"normalizer": normalizers.Lowercase()}, "normalizer=.*Lowercase"),
+        ({"post_processor": template(f"{END} $A")}, "post_processor=.*TemplateProcessing"),
+        (
+            {
+                "post_processor": processors.Sequence(
+                    [processors.ByteLevel(), template(f"$A {END}")]
+                )
+            },
+            "post_processor=.*Sequence",
+        ),
+        (
+            {"post_processor": processors.BertProcessing((END, 282), (END, 282))},
+            "post_processor=.*BertProcessing",
+        ),
+    ],
+)
 @pytest.mark.parametrize("files", [False, True])
 def test_one_that_cuts_text_otherwise_is_refused(folder, parts, message, files):
     ours = convert.read(folder).tokenizer
@@ -90,10 +111,18 @@ def test_a_file_of_before_use_regex_is_taken(folder):
     assert convert.read(folder).tokenizer.sha256 == sha256
 
 
-@pytest.mark.parametrize("part, value", [
-    ("model", None), ("model", []), ("pre_tokenizer", None), ("pre_tokenizer", "ByteLevel"),
-    ("post_processor", "Sequence"), ("post_processor", {"type": "Sequence"}),
-    ("post_processor", {"type": "TemplateProcessing", "single": [1]})])
+@pytest.mark.parametrize(
+    "part, value",
+    [
+        ("model", None),
+        ("model", []),
+        ("pre_tokenizer", None),
+        ("pre_tokenizer", "ByteLevel"),
+        ("post_processor", "Sequence"),
+        ("post_processor", {"type": "Sequence"}),
+        ("post_processor", {"type": "TemplateProcessing", "single": [1]}),
+    ],
+)
 def test_parts_of_another_kind_are_told(folder, part, value):
     found = json.loads((folder / "tokenizer.json").read_text())
     (folder / "tokenizer.json").write_text(json.dumps({**found, part: value}))
@@ -117,7 +146,8 @@ def test_a_token_that_was_added_later_has_its_row(folder):
     tokenizer = convert.read(folder).tokenizer
     assert tokenizer.vocabulary[282:] == ["<|endoftext|>", "[PAD]", "[row 284]", "[row 285]"]
     assert tokenizer.decode([tokenizer.encode(["[PAD] <|endoftext|>"])[0]]) == [
-        "[PAD] <|endoftext|>"]
+        "[PAD] <|endoftext|>"
+    ]
 
 
 def test_the_mark_of_the_end_may_be_an_added_token(folder):
@@ -137,8 +167,10 @@ def test_tokens_added_later_stay_special_and_rows_without_a_piece_get_none(folde
     convert.convert(folder, tmp_path / "run")
     convert.convert(tmp_path / "run", tmp_path / "back", "huggingface")
     text = "the cat[PAD] sat<|endoftext|>"
-    found, wanted = (tokenizers.Tokenizer.from_file(str(path / "tokenizer.json"))
-                     for path in (tmp_path / "back", folder))
+    found, wanted = (
+        tokenizers.Tokenizer.from_file(str(path / "tokenizer.json"))
+        for path in (tmp_path / "back", folder)
+    )
     assert found.encode(text).ids == wanted.encode(text).ids
     assert found.get_vocab() == wanted.get_vocab()
     assert found.decode(found.encode(text).ids) == "the cat sat"

@@ -14,8 +14,14 @@ from keras_attn.text.sentence_pieces import SentencePieceTokenizer
 MODELS = pathlib.Path(__file__).parents[2] / "golden" / "language_models"
 # Both have the same pieces: the one in tokenizer.json, the other in spiece.model.
 MADE, PIECES = MODELS / "xlnet", MODELS / "xlnet_classifier" / "spiece.model"
-TEXTS = ["The quick brown fox jumps over the lazy dog, 1,234 times.",
-         "``Naïve'' café — £5.00 (3.14)", "  it's\tsaid\n that  ", "", "🙂 e<sep>s -–-", "fi ﬁ ½ Å"]
+TEXTS = [
+    "The quick brown fox jumps over the lazy dog, 1,234 times.",
+    "``Naïve'' café — £5.00 (3.14)",
+    "  it's\tsaid\n that  ",
+    "",
+    "🙂 e<sep>s -–-",
+    "fi ﬁ ½ Å",
+]
 
 
 @pytest.fixture
@@ -50,13 +56,18 @@ def test_characters_are_mapped_as_the_file_says(folder, tmp_path):
     from tokenizers import normalizers
 
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(TEXTS), model_prefix=str(tmp_path / "other"), vocab_size=60,
-        hard_vocab_limit=False, normalization_rule_name="nmt_nfkc", minloglevel=2)
+        sentence_iterator=iter(TEXTS),
+        model_prefix=str(tmp_path / "other"),
+        vocab_size=60,
+        hard_vocab_limit=False,
+        normalization_rule_name="nmt_nfkc",
+        minloglevel=2,
+    )
     model = (tmp_path / "other.model").read_bytes()
-    charsmap = model[model.index(b"nmt_nfkc") + 8:]
+    charsmap = model[model.index(b"nmt_nfkc") + 8 :]
     assert charsmap[0] == 0x12  # its field, with a length of three bytes
     size = sum((byte & 127) << 7 * n for n, byte in enumerate(charsmap[1:4]))
-    step = json.loads(normalizers.Precompiled(charsmap[4:4 + size]).__getstate__())
+    step = json.loads(normalizers.Precompiled(charsmap[4 : 4 + size]).__getstate__())
     plain = convert.read(folder).tokenizer
     change(folder, lambda found: found["normalizer"]["normalizers"].append(step))
     made = convert.read(folder).tokenizer
@@ -78,8 +89,9 @@ def test_pieces_of_older_files_have_their_chances_again(folder):
 
 
 def test_case_is_as_the_file_says(folder):
-    change(folder, lambda found: found["normalizer"]["normalizers"].insert(
-        4, {"type": "Lowercase"}))
+    change(
+        folder, lambda found: found["normalizer"]["normalizers"].insert(4, {"type": "Lowercase"})
+    )
     with pytest.raises(UserError, match="lower-case text or not. Received: True.*False"):
         convert.read(folder)
     (folder / "tokenizer_config.json").unlink()
@@ -95,28 +107,41 @@ def test_both_files_must_hold_the_same(folder):
         convert.read(folder)
 
 
-@pytest.mark.parametrize("do, message", [
-    (lambda found: found["model"].update(type="BPE"), "model.type='BPE'"),
-    (lambda found: found.update(model=3), "model.type=None"),
-    (lambda found: found["model"].update(byte_fallback=True), "model.byte_fallback"),
-    (lambda found: found.update(normalizer=None), "normalizer="),
-    (lambda found: found["normalizer"]["normalizers"].pop(3), "normalizer="),
-    (lambda found: found["pre_tokenizer"]["pretokenizers"].pop(1), "pre_tokenizer="),
-    (lambda found: found["pre_tokenizer"]["pretokenizers"][1].update(prepend_scheme="never"),
-     "pre_tokenizer="),
-    (lambda found: found["added_tokens"].append({"id": 999, "content": "<new>"}), "<new>"),
-    (lambda found: found["model"]["vocab"].append(["x"]), "Pieces with numbers"),
-    (lambda found: found["model"]["vocab"].append([3, 0.0]), "Pieces with numbers"),
-    (lambda found: found["normalizer"]["normalizers"].append(
-        {"type": "Precompiled", "precompiled_charsmap": 7}), "Pieces with numbers"),
-    (lambda found: found["model"]["vocab"].append(["x", "y"]), "Pieces with numbers"),
-    (lambda found: found["model"]["vocab"].append(["\ud800", 1]), "Pieces with numbers"),
-    (lambda found: found["model"].pop("vocab"), "Pieces with numbers"),
-    (lambda found: found["model"]["vocab"].pop(), "a piece for each row"),
-    (lambda found: found.update(added_tokens=[], model={"type": "Unigram", "vocab": [["a", 0]]}),
-     "SentencePiece model"),
-    (lambda found: found.update(added_tokens=[3]), "Pieces with numbers"),
-])
+@pytest.mark.parametrize(
+    "do, message",
+    [
+        (lambda found: found["model"].update(type="BPE"), "model.type='BPE'"),
+        (lambda found: found.update(model=3), "model.type=None"),
+        (lambda found: found["model"].update(byte_fallback=True), "model.byte_fallback"),
+        (lambda found: found.update(normalizer=None), "normalizer="),
+        (lambda found: found["normalizer"]["normalizers"].pop(3), "normalizer="),
+        (lambda found: found["pre_tokenizer"]["pretokenizers"].pop(1), "pre_tokenizer="),
+        (
+            lambda found: found["pre_tokenizer"]["pretokenizers"][1].update(prepend_scheme="never"),
+            "pre_tokenizer=",
+        ),
+        (lambda found: found["added_tokens"].append({"id": 999, "content": "<new>"}), "<new>"),
+        (lambda found: found["model"]["vocab"].append(["x"]), "Pieces with numbers"),
+        (lambda found: found["model"]["vocab"].append([3, 0.0]), "Pieces with numbers"),
+        (
+            lambda found: found["normalizer"]["normalizers"].append(
+                {"type": "Precompiled", "precompiled_charsmap": 7}
+            ),
+            "Pieces with numbers",
+        ),
+        (lambda found: found["model"]["vocab"].append(["x", "y"]), "Pieces with numbers"),
+        (lambda found: found["model"]["vocab"].append(["\ud800", 1]), "Pieces with numbers"),
+        (lambda found: found["model"].pop("vocab"), "Pieces with numbers"),
+        (lambda found: found["model"]["vocab"].pop(), "a piece for each row"),
+        (
+            lambda found: found.update(
+                added_tokens=[], model={"type": "Unigram", "vocab": [["a", 0]]}
+            ),
+            "SentencePiece model",
+        ),
+        (lambda found: found.update(added_tokens=[3]), "Pieces with numbers"),
+    ],
+)
 def test_another_tokenizer_is_refused(folder, do, message):
     change(folder, do)
     with pytest.raises(UserError, match=message):

@@ -34,10 +34,13 @@ ENGINE = NumPyEngine
 
 
 class NumPyStep(Step):
-    def __init__(self, engine, model, optimizer, *, accumulate=1, clip_norm=1.0, jit=False,
-                 seed=0):
+    def __init__(self, engine, model, optimizer, *, accumulate=1, clip_norm=1.0, jit=False, seed=0):
         self.engine, self.model, self.optimizer, self.clip_norm = (
-            engine, model, optimizer, clip_norm)
+            engine,
+            model,
+            optimizer,
+            clip_norm,
+        )
 
     def variables(self):
         return {**variables_by_path(self.model), "optimizer/steps": self.optimizer}
@@ -55,9 +58,14 @@ class NumPyStep(Step):
             gradient = 2 * inputs @ (batch["weight"] * errors) / weight
             norm = float(np.linalg.norm(gradient))
             loss = float(batch["weight"] @ errors**2 / weight)
-            records.append({"loss": loss, "gradient_norm": norm,
-                            "tokens": float(batch["padding_mask"].sum()),
-                            "accuracy": float(hits / weight)})
+            records.append(
+                {
+                    "loss": loss,
+                    "gradient_norm": norm,
+                    "tokens": float(batch["padding_mask"].sum()),
+                    "accuracy": float(hits / weight),
+                }
+            )
             if not np.isfinite(loss + norm):
                 break
             if self.clip_norm:

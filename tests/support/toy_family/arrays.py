@@ -18,29 +18,53 @@ def read(folder):
     with np.load(os.path.join(folder, "weights.npz"), allow_pickle=False) as file:
         arrays = dict(file)
     architecture = check_architecture(FAMILY, config["architecture"], path, len(arrays))
-    tensors = Tensors(path, {name: (array.shape, str(array.dtype))
-                             for name, array in arrays.items()}, arrays.__getitem__)
+    tensors = Tensors(
+        path,
+        {name: (array.shape, str(array.dtype)) for name, array in arrays.items()},
+        arrays.__getitem__,
+    )
     weights = tensors.take(_layout(architecture))
     tokenizer = WordPieceTokenizer.from_file(folder, config["lowercase"])
-    return TrainedModel(folder, FAMILY, "masked_lm", architecture, config["heads"], weights,
-                        tokenizer, config["lowercase"])
+    return TrainedModel(
+        folder,
+        FAMILY,
+        "masked_lm",
+        architecture,
+        config["heads"],
+        weights,
+        tokenizer,
+        config["lowercase"],
+    )
 
 
 def write(folder, trained):
     tensors = dict(split(_layout(trained.architecture), trained.weights))
     np.savez(os.path.join(folder, "weights.npz"), **tensors)
     trained.tokenizer.write(folder)
-    write_json(os.path.join(folder, "toy.json"), {
-        "architecture": trained.architecture, "heads": trained.heads,
-        "lowercase": trained.lowercase})
+    write_json(
+        os.path.join(folder, "toy.json"),
+        {
+            "architecture": trained.architecture,
+            "heads": trained.heads,
+            "lowercase": trained.lowercase,
+        },
+    )
 
 
 def _layout(architecture):
     rows, width = architecture["vocabulary_size"], architecture["hidden_dim"]
-    shapes = {"toy_encoder/token_embedding": (rows, width), "mlm_bias": (rows,),
-              "toy_encoder/mixing/kernel": (width, width), "toy_encoder/mixing/bias": (width,),
-              "mlm_dense/kernel": (width, width), "mlm_dense/bias": (width,),
-              "mlm_norm/gamma": (width,), "mlm_norm/beta": (width,)}
+    shapes = {
+        "toy_encoder/token_embedding": (rows, width),
+        "mlm_bias": (rows,),
+        "toy_encoder/mixing/kernel": (width, width),
+        "toy_encoder/mixing/bias": (width,),
+        "mlm_dense/kernel": (width, width),
+        "mlm_dense/bias": (width,),
+        "mlm_norm/gamma": (width,),
+        "mlm_norm/beta": (width,),
+    }
     # Theirs are turned, as those of many libraries.
-    return {path: [Piece(path.replace("/", "."), shape[::-1], transposed=len(shape) == 2)]
-            for path, shape in shapes.items()}
+    return {
+        path: [Piece(path.replace("/", "."), shape[::-1], transposed=len(shape) == 2)]
+        for path, shape in shapes.items()
+    }

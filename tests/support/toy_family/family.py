@@ -27,11 +27,17 @@ class ToyEncoder(DeclaredInputs, keras.Model):
         seeds = split_seed(self.seed, 2)
         normal = keras.initializers.RandomNormal(stddev=self.initializer_range)
         self.token_embedding = self.add_weight(
-            name="token_embedding", shape=(self.vocabulary_size, self.hidden_dim),
-            initializer=seeded_initializer(normal, seeds[0]), autocast=False)
+            name="token_embedding",
+            shape=(self.vocabulary_size, self.hidden_dim),
+            initializer=seeded_initializer(normal, seeds[0]),
+            autocast=False,
+        )
         self.mixing = keras.layers.Dense(
-            self.hidden_dim, kernel_initializer=seeded_initializer(normal, seeds[1]),
-            dtype=self.dtype_policy, name="mixing")
+            self.hidden_dim,
+            kernel_initializer=seeded_initializer(normal, seeds[1]),
+            dtype=self.dtype_policy,
+            name="mixing",
+        )
         self.mixing.build((None, self.hidden_dim))
         self.built = True
 
@@ -42,22 +48,28 @@ class ToyEncoder(DeclaredInputs, keras.Model):
         return [[self.token_embedding], self.mixing.variables]
 
     def call(self, inputs, training=None):
-        x = ops.cast(ops.take(self.token_embedding, inputs["token_ids"], axis=0),
-                     self.compute_dtype)
+        x = ops.cast(
+            ops.take(self.token_embedding, inputs["token_ids"], axis=0), self.compute_dtype
+        )
         real = ops.cast(inputs.get("padding_mask", ops.ones_like(inputs["token_ids"])), x.dtype)
         mean = ops.sum(x * real[:, :, None], 1) / ops.maximum(ops.sum(real, 1), 1)[:, None]
         x = x + self.mixing(mean)[:, None]
         return {"sequence_output": x, "pooled_output": x[:, 0]}
 
     def get_config(self):
-        return {**super().get_config(), "vocabulary_size": self.vocabulary_size,
-                "hidden_dim": self.hidden_dim, "seed": self.seed}
+        return {
+            **super().get_config(),
+            "vocabulary_size": self.vocabulary_size,
+            "hidden_dim": self.hidden_dim,
+            "seed": self.seed,
+        }
 
 
 @keras.saving.register_keras_serializable(package="toy")
 class ToyClassifier(Classifier):
-    def __init__(self, backbone, num_classes, dropout=0.1, pooling=None, name="toy_classifier",
-                 **kwargs):
+    def __init__(
+        self, backbone, num_classes, dropout=0.1, pooling=None, name="toy_classifier", **kwargs
+    ):
         super().__init__(backbone, num_classes, dropout, pooling, name=name, **kwargs)
 
 

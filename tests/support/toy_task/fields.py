@@ -11,8 +11,10 @@ FIELDS = TaskFields(
     names=("word_counts",),
     summary="counting: how often a word is in a text",
     metrics=("mean_error",),
-    options={"evaluate": {"rounded": Option(bool, "Whether to round the counts.")},
-             "predict": {"decimals": Option(int, "Digits after the point.", low=0)}},
+    options={
+        "evaluate": {"rounded": Option(bool, "Whether to round the counts.")},
+        "predict": {"decimals": Option(int, "Digits after the point.", low=0)},
+    },
     files=("word.json",),
     huggingface_class="ForCounting",
 )

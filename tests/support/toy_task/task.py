@@ -30,8 +30,9 @@ class Counter(TaskModel, keras.Model):
 
     def build(self, input_shape=None):
         self.build_backbone()
-        self.count_dense = keras.layers.Dense(1, kernel_initializer="zeros", dtype="float32",
-                                              name="count_dense")
+        self.count_dense = keras.layers.Dense(
+            1, kernel_initializer="zeros", dtype="float32", name="count_dense"
+        )
         self.count_dense.build((None, self.backbone.hidden_dim))
         self.built = True
 
@@ -79,16 +80,32 @@ class Counting(Task):
             run.set_field("train.learning_rate", 1e-2)
 
         def examples(shuffle):
-            return TextExamples(texts, None, counts, tokenizer, length=LENGTH, shuffle=shuffle,
-                                batch_size=config.train.batch_size, seed=config.train.seed)
+            return TextExamples(
+                texts,
+                None,
+                counts,
+                tokenizer,
+                length=LENGTH,
+                shuffle=shuffle,
+                batch_size=config.train.batch_size,
+                seed=config.train.seed,
+            )
 
         def metrics(model, results, rows, stop):
-            errors = np.abs(rows[:len(counts), 0] - counts)
+            errors = np.abs(rows[: len(counts), 0] - counts)
             return {"mean_error": float(np.mean(errors)), **results}
 
         hashes = {**run.tokenizer_hashes(), config.data.train: file_sha256(config.data.train)}
-        return Plan(architecture, {"scale": 1.0}, hashes, TableBatches(examples(True)),
-                    TableBatches(examples(False)), new, outputs="counts", metrics=metrics)
+        return Plan(
+            architecture,
+            {"scale": 1.0},
+            hashes,
+            TableBatches(examples(True)),
+            TableBatches(examples(False)),
+            new,
+            outputs="counts",
+            metrics=metrics,
+        )
 
     def complete_heads(self, heads, config, files):
         return {"scale": 1.0, **heads}
@@ -146,8 +163,9 @@ class Counted:
         self.model, self.tokenizer = trained.make_model(), trained.tokenizer
 
     def count(self, texts):
-        examples = TextExamples(texts, None, None, self.tokenizer, length=LENGTH,
-                                batch_size=len(texts), shuffle=False)
+        examples = TextExamples(
+            texts, None, None, self.tokenizer, length=LENGTH, batch_size=len(texts), shuffle=False
+        )
         batch = TableBatches(examples).batch(0, 0, len(texts))
         return np.asarray(self.model(batch)["counts"])[:, 0]
 
@@ -159,14 +177,17 @@ class Exported(tf.Module):
         super().__init__()
         self._model, self._tokenizer = counted.model, counted.tokenizer
         self._values = [variable.value for variable in self._model.variables]
-        self.serve = tf.function(self._serve, input_signature=[
-            tf.TensorSpec([None], tf.string, name="text")])
+        self.serve = tf.function(
+            self._serve, input_signature=[tf.TensorSpec([None], tf.string, name="text")]
+        )
 
     def _serve(self, text):
         layout = self._tokenizer.row_layout
-        tokens = self._tokenizer(text)[:, :LENGTH - layout.count(False)]
-        ends = [tf.tile(tf.constant([ids]), [tokens.nrows(), 1])
-                for ids in (layout.before, layout.after)]
+        tokens = self._tokenizer(text)[:, : LENGTH - layout.count(False)]
+        ends = [
+            tf.tile(tf.constant([ids]), [tokens.nrows(), 1])
+            for ids in (layout.before, layout.after)
+        ]
         rows = tf.concat([ends[0], tokens, ends[1]], axis=1)
         batch = {"token_ids": rows.to_tensor(), "padding_mask": tf.ones_like(rows).to_tensor()}
         return {"count": self._model(batch)["counts"][:, 0]}

@@ -28,11 +28,11 @@ def test_decoding_with_a_cache_equals_whole_passes(generator):
                 break
         (found,) = generator.generate([prompt], 9, temperature=0, nbest=1)[0]
         finished = ids[-1] == generator.tokenizer.end_id
-        added = ids[begun:len(ids) - finished]
+        added = ids[begun : len(ids) - finished]
         assert found["continuation"] == generator.tokenizer.decode([added])[0]
         assert found["text"] == prompt + found["continuation"]
         assert found["finished"] == finished
-        wanted = log_probabilities(generator.model, ids)[begun - 1:].sum()
+        wanted = log_probabilities(generator.model, ids)[begun - 1 :].sum()
         assert found["log_probability"] == pytest.approx(wanted, abs=1e-4)
 
 
@@ -40,15 +40,26 @@ def test_decoding_with_a_cache_equals_whole_passes(generator):
 def test_its_loop_copies_no_cache(generator, options):
     rows = np.ones((2, 16), np.int32)
     graph = generator.found.get_concrete_function(
-        rows, rows, np.arange(2, dtype=np.int32), np.int32(0), 4, **options).graph.as_graph_def()
-    bodies = [{node.op for node in function.node_def} for function in graph.library.function
-              if "while_body" in function.signature.name]
+        rows, rows, np.arange(2, dtype=np.int32), np.int32(0), 4, **options
+    ).graph.as_graph_def()
+    bodies = [
+        {node.op for node in function.node_def}
+        for function in graph.library.function
+        if "while_body" in function.signature.name
+    ]
     assert any("TensorStridedSliceUpdate" in body for body in bodies)
 
 
-@pytest.mark.parametrize("options", [
-    {"temperature": 0}, {"seed": 3}, {"top_p": None, "min_tokens": 3}, {"top_k": 5, "no_repeat": 2},
-    {"beam": 3, "no_repeat": 2, "min_tokens": 2}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"temperature": 0},
+        {"seed": 3},
+        {"top_p": None, "min_tokens": 3},
+        {"top_k": 5, "no_repeat": 2},
+        {"beam": 3, "no_repeat": 2, "min_tokens": 2},
+    ],
+)
 def test_a_choice_that_is_compiled_is_the_same(generator, options, monkeypatch):
     calls, both, found = [], graphs.worth_compiling, []
     for least in (2**62, 1):
@@ -66,22 +77,26 @@ def test_half_precision_goes_on_alike(trained, generator, tmp_path):
     assert half.model.backbone.token_embedding.dtype == "bfloat16"
     prompts = ["the cat sees a", "my café", "a dog hears"]
     for options in ({"temperature": 0}, {"beam": 2}):
-        found, wanted = (made.generate(prompts, 5, nbest=1, **options)
-                         for made in (half, generator))
+        found, wanted = (
+            made.generate(prompts, 5, nbest=1, **options) for made in (half, generator)
+        )
         same = [(a, b) for (a,), (b,) in zip(found, wanted, strict=True) if a["text"] == b["text"]]
         assert len(same) >= 2
         for a, b in same:
             assert a["log_probability"] == pytest.approx(b["log_probability"], abs=0.2)
     out = tmp_path / "texts.jsonl"
     generate_texts(str(trained[0]), prompts, str(out), precision="bfloat16", max_tokens=5, beam=2)
-    assert [json.loads(line)[0]["text"] for line in out.read_text().splitlines()] == \
-        [one["text"] for (one,) in found]
+    assert [json.loads(line)[0]["text"] for line in out.read_text().splitlines()] == [
+        one["text"] for (one,) in found
+    ]
     with pytest.raises(UserError, match="precision must be float32 or bfloat16"):
         load(str(trained[0]), precision="float64")
 
 
-@pytest.mark.parametrize("options", [{"temperature": 1.5, "seed": 3}, {"beam": 3},
-                                     {"temperature": 1.0, "top_k": 5, "nbest": 2}])
+@pytest.mark.parametrize(
+    "options",
+    [{"temperature": 1.5, "seed": 3}, {"beam": 3}, {"temperature": 1.0, "top_k": 5, "nbest": 2}],
+)
 def test_a_text_does_not_depend_on_its_batch(generator, options):
     prompts = ["", "the", "a dog hears the bird the bird", "my café is", "the cat"]
     options = {"nbest": 1, **options}
@@ -113,10 +128,21 @@ def test_what_is_drawn_follows_the_seed(generator):
 
 
 def test_numbers_of_numpy_are_taken(generator):
-    options = {"max_tokens": 5, "temperature": 1.5, "top_k": 5, "top_p": 0.75, "seed": 3,
-               "min_tokens": 2, "no_repeat": 3, "nbest": 2, "batch_size": 2}
-    others = {name: np.float32(value) if isinstance(value, float) else np.int64(value)
-              for name, value in options.items()}
+    options = {
+        "max_tokens": 5,
+        "temperature": 1.5,
+        "top_k": 5,
+        "top_p": 0.75,
+        "seed": 3,
+        "min_tokens": 2,
+        "no_repeat": 3,
+        "nbest": 2,
+        "batch_size": 2,
+    }
+    others = {
+        name: np.float32(value) if isinstance(value, float) else np.int64(value)
+        for name, value in options.items()
+    }
     assert generator.generate(["the"], **others) == generator.generate(["the"], **options)
 
 
@@ -130,8 +156,7 @@ def test_beams_are_ordered_by_their_probability(generator):
 
 @pytest.mark.parametrize("size", [1, 2])
 def test_texts_repeat_no_sequence_of_tokens_of_their_prompts(generator, size):
-    end, prompts = generator.tokenizer.end_id, ["the cat sees a dog the cat sees", "",
-                                               "a dog the"]
+    end, prompts = generator.tokenizer.end_id, ["the cat sees a dog the cat sees", "", "a dog the"]
     found = generator.generate(prompts, 9, temperature=0, no_repeat=size)
     free = generator.generate(prompts, 9, temperature=0)
     for prompt, text in zip(prompts, found, strict=True):
@@ -139,9 +164,9 @@ def test_texts_repeat_no_sequence_of_tokens_of_their_prompts(generator, size):
         for _ in range(9):
             inputs = {"token_ids": np.array([ids or [end]], np.int32)}
             logits = np.array(generator.model(inputs)["logits"])[0, -1]
-            begun = ids[len(ids) - size + 1:]
+            begun = ids[len(ids) - size + 1 :]
             for place in range(len(ids) - size + 1):
-                if ids[place:place + size - 1] == begun:
+                if ids[place : place + size - 1] == begun:
                     logits[ids[place + size - 1]] = -np.inf
             if logits.argmax() == end:
                 break
@@ -152,8 +177,13 @@ def test_texts_repeat_no_sequence_of_tokens_of_their_prompts(generator, size):
 
 def test_files_and_prompts_are_answered(trained, generator, tmp_path, capsys):
     (tmp_path / "prompts.txt").write_text("the cat\n\na dog\n")
-    generate_texts(str(trained[0]), str(tmp_path / "prompts.txt"), str(tmp_path / "out.jsonl"),
-                   max_tokens=5, temperature=0)
+    generate_texts(
+        str(trained[0]),
+        str(tmp_path / "prompts.txt"),
+        str(tmp_path / "out.jsonl"),
+        max_tokens=5,
+        temperature=0,
+    )
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert lines == generator.generate(["the cat", "", "a dog"], 5, temperature=0, nbest=1)
     generate_texts(str(trained[0]), ["the cat"], max_tokens=5, temperature=0)
@@ -174,9 +204,13 @@ def test_as_many_tokens_are_added_as_fit(generator, monkeypatch):
     prompts = ["", sentence, sentence * 3, sentence * 3]
     lengths = np.diff(generator.tokenizer.encode(prompts)[1], prepend=0).tolist()
     assert 8 < lengths[2] < 48
-    _assert_same(generator.generate(prompts, **options), [
-        generator.generate([prompt], min(40, 48 - length), number=number, **options)[0]
-        for number, (prompt, length) in enumerate(zip(prompts, lengths, strict=True))])
+    _assert_same(
+        generator.generate(prompts, **options),
+        [
+            generator.generate([prompt], min(40, 48 - length), number=number, **options)[0]
+            for number, (prompt, length) in enumerate(zip(prompts, lengths, strict=True))
+        ],
+    )
     with pytest.raises(UserError, match="48 tokens at most.*in text 5, at least 1 to add"):
         generator.generate([*prompts, sentence * 20])
     more = 49 - lengths[2]
@@ -184,29 +218,38 @@ def test_as_many_tokens_are_added_as_fit(generator, monkeypatch):
         generator.generate(prompts, min_tokens=more)
 
 
-@pytest.mark.parametrize("options, message", [
-    ({"max_tokens": 48}, "48 tokens at most.*Received: 1 in text 1, max_tokens=48"),
-    ({"max_tokens": 0}, "max_tokens must be 1, 2"),
-    ({"beam": 2, "nbest": 3}, r"nbest must be in \[1, 2\]"),
-    ({"top_p": 0.0}, r"top_p must be a number in \(0, 1\]. Received: top_p=0.0"),
-    ({"temperature": -1.0}, "temperature must be a number of at least 0. Received: .*=-1.0"),
-    ({"temperature": float("nan")}, "temperature must be a number of at least 0"),
-    ({"temperature": "hot"}, "temperature must be a number of at least 0. Received: .*=hot"),
-    ({"top_k": 2.5}, "top_k must be 1, 2"),
-    ({"no_repeat": None}, "no_repeat must be 0, 1"),
-    ({"seed": 1.5}, "seed must be a whole number"),
-    ({"min_tokens": -1}, r"min_tokens must be a whole number in \[0, 7\]"),
-    ({"min_tokens": 8}, r"min_tokens must be a whole number in \[0, 7\]"),
-    ({"beam": 2, "length_penalty": float("nan")}, "length_penalty must be a finite number"),
-    ({"length_penalty": 0.5}, "length_penalty must be left out without a beam"),
-    ({"temperature": 0, "nbest": 2}, "nbest must be 1 with temperature=0"),
-    ({"temperature": 0, "top_k": 5}, "top_k must be left out with temperature=0.*top_k=5, temp"),
-    ({"temperature": 1e-9, "seed": 7}, "seed must be left out with temperature=0.*temp.*=1e-09"),
-    ({"beam": 2, "seed": 7}, "seed must be left out with a beam"),
-    ({"beam": 2, "temperature": 0.5}, "temperature must be left out with a beam"),
-    ({"beam": 2, "top_k": 5}, "top_k must be left out with a beam"),
-    ({"beam": 2, "top_p": 0.5}, "top_p must be left out with a beam"),
-])
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"max_tokens": 48}, "48 tokens at most.*Received: 1 in text 1, max_tokens=48"),
+        ({"max_tokens": 0}, "max_tokens must be 1, 2"),
+        ({"beam": 2, "nbest": 3}, r"nbest must be in \[1, 2\]"),
+        ({"top_p": 0.0}, r"top_p must be a number in \(0, 1\]. Received: top_p=0.0"),
+        ({"temperature": -1.0}, "temperature must be a number of at least 0. Received: .*=-1.0"),
+        ({"temperature": float("nan")}, "temperature must be a number of at least 0"),
+        ({"temperature": "hot"}, "temperature must be a number of at least 0. Received: .*=hot"),
+        ({"top_k": 2.5}, "top_k must be 1, 2"),
+        ({"no_repeat": None}, "no_repeat must be 0, 1"),
+        ({"seed": 1.5}, "seed must be a whole number"),
+        ({"min_tokens": -1}, r"min_tokens must be a whole number in \[0, 7\]"),
+        ({"min_tokens": 8}, r"min_tokens must be a whole number in \[0, 7\]"),
+        ({"beam": 2, "length_penalty": float("nan")}, "length_penalty must be a finite number"),
+        ({"length_penalty": 0.5}, "length_penalty must be left out without a beam"),
+        ({"temperature": 0, "nbest": 2}, "nbest must be 1 with temperature=0"),
+        (
+            {"temperature": 0, "top_k": 5},
+            "top_k must be left out with temperature=0.*top_k=5, temp",
+        ),
+        (
+            {"temperature": 1e-9, "seed": 7},
+            "seed must be left out with temperature=0.*temp.*=1e-09",
+        ),
+        ({"beam": 2, "seed": 7}, "seed must be left out with a beam"),
+        ({"beam": 2, "temperature": 0.5}, "temperature must be left out with a beam"),
+        ({"beam": 2, "top_k": 5}, "top_k must be left out with a beam"),
+        ({"beam": 2, "top_p": 0.5}, "top_p must be left out with a beam"),
+    ],
+)
 def test_wrong_arguments_of_generating_are_named(generator, options, message):
     with pytest.raises(UserError, match=message):
         generator.generate([""], **{"max_tokens": 7, **options})
@@ -229,13 +272,23 @@ def test_no_text_has_a_row_that_stands_for_nothing(generator):
     """A table with rows that were never trained, which random weights like best."""
     tokenizer = generator.tokenizer
     size = tokenizer.vocabulary_size
-    wide = BytePairTokenizer([*tokenizer.vocabulary, *map(padding_row_name, range(size, size + 9))],
-                             tokenizer.merges)
+    wide = BytePairTokenizer(
+        [*tokenizer.vocabulary, *map(padding_row_name, range(size, size + 9))], tokenizer.merges
+    )
     backbone = generator.model.backbone
-    model = GPT2LanguageModel(GPT2(**{
-        **{name: value for name, value in backbone.get_config().items() if name in (
-            "num_layers", "hidden_dim", "num_heads", "intermediate_dim", "max_length")},
-        "vocabulary_size": size + 9}))
+    model = GPT2LanguageModel(
+        GPT2(
+            **{
+                **{
+                    name: value
+                    for name, value in backbone.get_config().items()
+                    if name
+                    in ("num_layers", "hidden_dim", "num_heads", "intermediate_dim", "max_length")
+                },
+                "vocabulary_size": size + 9,
+            }
+        )
+    )
     model.build()
     trained = {one.path: np.array(one) for one in generator.model.trainable_variables}
     for new in model.trainable_variables:
@@ -249,4 +302,5 @@ def test_no_text_has_a_row_that_stands_for_nothing(generator):
         for prompt in ("the cat", "my café", "a dog hears"):
             assert "[row" not in made.generate(prompt, 9, **options)
     assert made.generate("the cat", 9, temperature=0) == generator.generate(
-        "the cat", 9, temperature=0)
+        "the cat", 9, temperature=0
+    )

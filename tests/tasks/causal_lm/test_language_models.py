@@ -23,8 +23,15 @@ def test_characters_are_counted_once_and_words_without_blanks_have_a_perplexity(
     # Of bytes alone: rows end within characters.
     documents = ["天地玄黃宇宙洪荒🙂日月盈昃👩‍👧辰宿列張é" * 8] * 9 + ["\u3000天 地\u00a0玄"]
     (tmp_path / "valid.txt").write_text("\n\n".join(documents) + "\n")
-    config = config_of(corpus, **{"data.validation": str(tmp_path / "valid.txt"), "train.steps": 1,
-                                  "data.length": 23, "data.vocab_size": 257})
+    config = config_of(
+        corpus,
+        **{
+            "data.validation": str(tmp_path / "valid.txt"),
+            "train.steps": 1,
+            "data.length": 23,
+            "data.vocab_size": 257,
+        },
+    )
     results = pretrain(config, workdir=str(tmp_path / "run"))
     documents = [text.strip() for text in documents]
     assert 1e30 < results["word_perplexity"] < np.finfo(np.float32).max
@@ -37,13 +44,24 @@ def test_characters_are_counted_once_and_words_without_blanks_have_a_perplexity(
 
 
 def test_the_text_is_told_as_it_stands(corpus, tmp_path):
-    texts = ["def f():\n    return 1\n\n\n# 天。地。\n", "It rained.  He left.\n\n“Why?”\n\tNo.",
-             "a\r\nb"]
-    (tmp_path / "valid.jsonl").write_text("".join(
-        json.dumps({"text": text}) + "\n" for text in texts))
-    config = config_of(corpus, **{
-        "data.train": str(tmp_path / "valid.jsonl"), "train.steps": 1, "data.vocab_size": 290,
-        "data.validation": str(tmp_path / "valid.jsonl"), "data.format": "jsonl"})
+    texts = [
+        "def f():\n    return 1\n\n\n# 天。地。\n",
+        "It rained.  He left.\n\n“Why?”\n\tNo.",
+        "a\r\nb",
+    ]
+    (tmp_path / "valid.jsonl").write_text(
+        "".join(json.dumps({"text": text}) + "\n" for text in texts)
+    )
+    config = config_of(
+        corpus,
+        **{
+            "data.train": str(tmp_path / "valid.jsonl"),
+            "train.steps": 1,
+            "data.vocab_size": 290,
+            "data.validation": str(tmp_path / "valid.jsonl"),
+            "data.format": "jsonl",
+        },
+    )
     results = pretrain(config, workdir=str(tmp_path / "run"))
     tokenizer = load(str(tmp_path / "run")).tokenizer
     shard = read_shard(next((tmp_path / "run").glob("data/validation*/shard-*.npz")))
@@ -57,8 +75,11 @@ def test_the_text_is_told_as_it_stands(corpus, tmp_path):
 
 def test_a_run_that_began_from_another_goes_on_without_it(corpus, tmp_path):
     def run(name, steps, **fields):
-        pretrain(config_of(corpus, **{"train.steps": steps, **fields}),
-                 workdir=str(tmp_path / name), pretrained=begun.get(name))
+        pretrain(
+            config_of(corpus, **{"train.steps": steps, **fields}),
+            workdir=str(tmp_path / name),
+            pretrained=begun.get(name),
+        )
 
     begun = {"next": str(tmp_path / "first")}
     run("first", 1)
@@ -79,15 +100,17 @@ def test_it_learns_what_follows(trained, generator):
 def test_perplexities_are_those_of_the_text(trained, generator, corpus):
     # Rows are cut from the documents one after the other: each token is told after what is before
     # it in its row and its document.
-    documents = [" ".join(text.split("\n"))
-                 for text in (corpus / "valid.txt").read_text().strip().split("\n\n")]
+    documents = [
+        " ".join(text.split("\n"))
+        for text in (corpus / "valid.txt").read_text().strip().split("\n\n")
+    ]
     end, stream = generator.tokenizer.end_id, []
     for ids in np.split(*_encoded(generator.tokenizer, documents)):
         stream += [end, *ids.tolist()]
     stream.append(end)
     total, count = 0.0, 0
     for start in range(0, len(stream) - 1, 24):
-        row = stream[start:start + 25]
+        row = stream[start : start + 25]
         for part in _parts(row, end):
             if len(part) > 1:
                 total -= log_probabilities(generator.model, part).sum()
@@ -123,23 +146,32 @@ def _encoded(tokenizer, texts):
 
 def test_a_run_that_goes_on_ends_with_the_same_bits(corpus, tmp_path):
     fields = {"train.schedule": "constant", "train.warmup_fraction": 0.0, "model.dropout": 0.1}
-    wanted = pretrain(config_of(corpus, **fields, **{"train.steps": 6}),
-                      workdir=str(tmp_path / "whole"))
+    wanted = pretrain(
+        config_of(corpus, **fields, **{"train.steps": 6}), workdir=str(tmp_path / "whole")
+    )
     for steps in (3, 6):
-        found = pretrain(config_of(corpus, **fields, **{"train.steps": steps}),
-                         workdir=str(tmp_path / "broken"))
+        found = pretrain(
+            config_of(corpus, **fields, **{"train.steps": steps}), workdir=str(tmp_path / "broken")
+        )
     assert found["weights_sha256"] == wanted["weights_sha256"]
 
 
 def test_a_run_starts_from_another(trained, corpus, tmp_path):
-    begun = pretrain(config_of(corpus, **{"train.steps": 1, "train.learning_rate": 1e-9,
-                                           "data.vocab_size": 999}),
-                     workdir=str(tmp_path / "next"), pretrained=str(trained[0]))
+    begun = pretrain(
+        config_of(
+            corpus, **{"train.steps": 1, "train.learning_rate": 1e-9, "data.vocab_size": 999}
+        ),
+        workdir=str(tmp_path / "next"),
+        pretrained=str(trained[0]),
+    )
     for name in ("perplexity", "word_perplexity", "token_accuracy"):
         assert begun[name] == pytest.approx(trained[1][name], rel=1e-4)
     with pytest.raises(UserError, match=r"must be that of the pretrained model.*num_layers=2"):
-        pretrain(config_of(corpus, **{"model.num_layers": 2}), workdir=str(tmp_path / "other"),
-                 pretrained=str(trained[0]))
+        pretrain(
+            config_of(corpus, **{"model.num_layers": 2}),
+            workdir=str(tmp_path / "other"),
+            pretrained=str(trained[0]),
+        )
     assert not (tmp_path / "other").exists()
 
 
@@ -164,20 +196,24 @@ def test_a_pretrained_model_keeps_its_positions(trained, corpus, tmp_path):
 
 def test_a_tokenizer_may_be_given(trained, corpus, tmp_path):
     pretrain(config_of(corpus, **{"data.vocab": str(trained[0])}), workdir=str(tmp_path / "run"))
-    found, given = (BytePairTokenizer.read(str(folder))
-                    for folder in (tmp_path / "run", trained[0]))
+    found, given = (
+        BytePairTokenizer.read(str(folder)) for folder in (tmp_path / "run", trained[0])
+    )
     assert found.sha256 == given.sha256
 
 
-@pytest.mark.parametrize("fields, message", [
-    ({"data.length": 49}, "at most the positions of the model.*data.length=49, it has 48"),
-    ({"model.size": "huge"}, "model.size must be one of tiny,.*Received: model.size=huge"),
-    ({"model.num_heads": 3}, "hidden_dim must be a multiple of num_heads"),
-    ({"data.vocab_size": 256}, "vocab_size must be at least 257.*Received: vocab_size=256"),
-    ({"data.vocab": "nowhere"}, "must contain vocab.json and merges.txt. Received: nowhere"),
-    ({"data.train": "nowhere.txt"}, "nowhere.txt"),
-    ({"data.format": "tfrecord"}, "format must be one of auto, lines"),
-])
+@pytest.mark.parametrize(
+    "fields, message",
+    [
+        ({"data.length": 49}, "at most the positions of the model.*data.length=49, it has 48"),
+        ({"model.size": "huge"}, "model.size must be one of tiny,.*Received: model.size=huge"),
+        ({"model.num_heads": 3}, "hidden_dim must be a multiple of num_heads"),
+        ({"data.vocab_size": 256}, "vocab_size must be at least 257.*Received: vocab_size=256"),
+        ({"data.vocab": "nowhere"}, "must contain vocab.json and merges.txt. Received: nowhere"),
+        ({"data.train": "nowhere.txt"}, "nowhere.txt"),
+        ({"data.format": "tfrecord"}, "format must be one of auto, lines"),
+    ],
+)
 def test_wrong_fields_are_named_and_leave_no_folder(corpus, tmp_path, fields, message):
     with pytest.raises(UserError, match=message):
         pretrain(config_of(corpus, **fields), workdir=str(tmp_path / "run"))
@@ -197,7 +233,8 @@ def test_a_resumed_run_may_split_its_steps_in_more_parts(corpus, tmp_path):
     fields = {"train.steps": 4, "train.schedule": "constant", "train.warmup_fraction": 0.0}
     whole = pretrain(config_of(corpus, **fields), workdir=str(tmp_path / "whole"))
     pretrain(config_of(corpus, **{**fields, "train.steps": 2}), workdir=str(tmp_path / "parts"))
-    parts = pretrain(config_of(corpus, **fields, **{"train.accumulate": 4}),
-                     workdir=str(tmp_path / "parts"))
+    parts = pretrain(
+        config_of(corpus, **fields, **{"train.accumulate": 4}), workdir=str(tmp_path / "parts")
+    )
     assert parts["steps"] == 4
     assert parts["loss"] == pytest.approx(whole["loss"], rel=1e-4)

@@ -20,8 +20,14 @@ END = TOKENIZER.end_id
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("text")
     (path / "a.txt").write_text("\n\n".join("\n".join(d) for d in DOCUMENTS), encoding="utf-8")
-    prepare(str(path / "a.txt"), TOKENIZER, str(path / "shards"), format="lines",
-            tokens_per_shard=400, log=lambda *_: None)
+    prepare(
+        str(path / "a.txt"),
+        TOKENIZER,
+        str(path / "shards"),
+        format="lines",
+        tokens_per_shard=400,
+        log=lambda *_: None,
+    )
     return str(path / "shards")
 
 
@@ -62,8 +68,9 @@ def test_parts_of_documents_are_numbered_and_begin_at_place_zero(folder):
     examples = NextTokenExamples(folder, TOKENIZER, length=50, exact=True)
     rows = examples.rows(0, examples.num_examples)
     several = 0
-    for ids, mask, packs, places in zip(rows["token_ids"], rows["padding_mask"], rows["pack_ids"],
-                                        rows["position_ids"], strict=True):
+    for ids, mask, packs, places in zip(
+        rows["token_ids"], rows["padding_mask"], rows["pack_ids"], rows["position_ids"], strict=True
+    ):
         number, place = 1, 0
         for column in np.flatnonzero(mask):
             if column and ids[column] == END:
@@ -82,8 +89,9 @@ def test_epochs_have_the_same_tokens_in_other_orders(folder):
     assert first == second
     assert not np.array_equal(epochs[0]["token_ids"], epochs[1]["token_ids"])
     parts = [examples.rows(start, start + 3) for start in (0, 3, 6)]
-    np.testing.assert_array_equal(np.concatenate([p["label"] for p in parts]),
-                                  epochs[0]["label"][:9])
+    np.testing.assert_array_equal(
+        np.concatenate([p["label"] for p in parts]), epochs[0]["label"][:9]
+    )
     other = NextTokenExamples(folder, TOKENIZER, length=32, seed=6).rows(0, count)
     assert not np.array_equal(epochs[0]["token_ids"], other["token_ids"])
 
@@ -97,7 +105,16 @@ def test_processes_give_the_same_shards(folder, tmp_path):
     for number in range(3):
         documents = make_documents(40, number)
         (tmp_path / f"{number}.txt").write_text("\n\n".join("\n".join(d) for d in documents))
-    found = [prepare(str(tmp_path / "*.txt"), TOKENIZER, str(tmp_path / f"{processes}"),
-                     format="lines", tokens_per_shard=400, processes=processes,
-                     log=lambda *_: None)["shards"] for processes in (1, 2)]
+    found = [
+        prepare(
+            str(tmp_path / "*.txt"),
+            TOKENIZER,
+            str(tmp_path / f"{processes}"),
+            format="lines",
+            tokens_per_shard=400,
+            processes=processes,
+            log=lambda *_: None,
+        )["shards"]
+        for processes in (1, 2)
+    ]
     assert found[0] == found[1] and len(found[0]) > 2

@@ -36,8 +36,9 @@ def test_several_labels_and_numbers_are_learned_too():
     texts, targets = ["a", "b", "a b", "b b"], np.array([1.0, 2.0, 4.0, 3.0])
     counts = np.array([[1, 0, 0, 0], [0, 1, 0, 0], [1, 1, 1, 0], [0, 2, 0, 1.0]])
     centred = counts - counts.mean(axis=0)
-    weights = np.linalg.solve(centred.T @ centred + np.eye(4),
-                              centred.T @ (targets - targets.mean()))
+    weights = np.linalg.solve(
+        centred.T @ centred + np.eye(4), centred.T @ (targets - targets.mean())
+    )
     found = bag_of_bigrams(texts, targets, texts, "regression")
     np.testing.assert_allclose(found, targets.mean() + centred @ weights, rtol=1e-3)
 

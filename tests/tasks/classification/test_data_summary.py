@@ -10,20 +10,31 @@ from tests.support.small_runs import SmallRun
 
 
 def _run(**data):
-    fields = {"text": "0", "text_pair": None, "label": "1", "header": None, "format": None,
-              "task": None, "label_separator": ",", **data}
+    fields = {
+        "text": "0",
+        "text_pair": None,
+        "label": "1",
+        "header": None,
+        "format": None,
+        "task": None,
+        "label_separator": ",",
+        **data,
+    }
     return SmallRun(ConfigDict({"data": fields}))
 
 
-@pytest.mark.parametrize(("labels", "warned"), [
-    ([f"{n / 10}" for n in range(139)] * 3, True),
-    (["0.5", "1.0", "1.5"] * 9, True),
-    ([str(n) for n in range(18, 90)] * 3, True),  # ages
-    (["1.0", "2.0", "3.0", "4.0", "5.0"] * 9, False),  # stars
-    ([str(n) for n in range(151)] * 3, False),  # numbers of classes
-    (["1", "2", "5"] * 9, False),
-    (["0.5", "1.5", "high"] * 9, False),
-])
+@pytest.mark.parametrize(
+    ("labels", "warned"),
+    [
+        ([f"{n / 10}" for n in range(139)] * 3, True),
+        (["0.5", "1.0", "1.5"] * 9, True),
+        ([str(n) for n in range(18, 90)] * 3, True),  # ages
+        (["1.0", "2.0", "3.0", "4.0", "5.0"] * 9, False),  # stars
+        ([str(n) for n in range(151)] * 3, False),  # numbers of classes
+        (["1", "2", "5"] * 9, False),
+        (["0.5", "1.5", "high"] * 9, False),
+    ],
+)
 def test_numbers_that_measure_are_no_classes_without_a_warning(labels, warned):
     run = _run()
     warn_of_rare_labels(run, labels)
@@ -44,8 +55,13 @@ def test_lines_of_names_are_left_out_where_columns_are_numbers(tmp_path):
     assert set(_drop_headers(run, table).labels) == {"0", "1"}
     assert run.config.data.header is run.resolved["data"]["header"] is True
     assert f"{path}, line 1 has the names" in run.said[0] and "data.header=False" in run.said[0]
-    for given in ({"header": False}, {"header": True}, {"format": "label_text"},
-                  {"text": None, "label": None}, {"text": "text"}):
+    for given in (
+        {"header": False},
+        {"header": True},
+        {"format": "label_text"},
+        {"text": None, "label": None},
+        {"text": "text"},
+    ):
         run = _run(**given)
         assert _drop_headers(run, table) is table and not run.said
 

@@ -53,21 +53,31 @@ def test_classes_weigh_the_same_and_one_in_the_mean():
     np.testing.assert_allclose(np.bincount(labels, weights)[[0, 2, 3]], 8 / 3, rtol=1e-6)
 
 
-@pytest.mark.parametrize("text, expected", [
-    ("red, blue ", ["red", "blue"]),
-    ("", []),
-    (" , red", ["red"]),
-    (' ["red", " a, b ", 3, true]', ["red", "a, b", "3", "true"]),
-    ("[]", []),
-])
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("red, blue ", ["red", "blue"]),
+        ("", []),
+        (" , red", ["red"]),
+        (' ["red", " a, b ", 3, true]', ["red", "a, b", "3", "true"]),
+        ("[]", []),
+    ],
+)
 def test_several_labels_stand_between_separators_or_in_a_list(text, expected):
     assert split_labels(text, ",", 0) == expected
 
 
-@pytest.mark.parametrize("text", [
-    "['red', 'blue']",  # as pandas writes lists to CSV
-    "[red, blue]", '["red", null]', '[["red"]]', '["red"] and more', "[" * 100_000,
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "['red', 'blue']",  # as pandas writes lists to CSV
+        "[red, blue]",
+        '["red", null]',
+        '[["red"]]',
+        '["red"] and more',
+        "[" * 100_000,
+    ],
+)
 def test_what_begins_like_a_list_must_be_one(text):
     labels = ["red", "blue", text]
     with pytest.raises(UserError, match="JSON list.*at a.csv, line 7"):
@@ -83,11 +93,14 @@ def test_labels_of_lists_become_a_column_each():
     np.testing.assert_array_equal(found, np.float32([[0, 0, 1], [0, 1, 1], [0, 0, 0]]))
 
 
-@pytest.mark.parametrize("labels, message", [
-    (["red", "", "red"], "Two labels.*only 'red'"),
-    (["", " "], "rows without any"),
-    (["red", '["green, or blue"]'], "must not hold data.label_separator.*'green, or blue'"),
-])
+@pytest.mark.parametrize(
+    "labels, message",
+    [
+        (["red", "", "red"], "Two labels.*only 'red'"),
+        (["", " "], "rows without any"),
+        (["red", '["green, or blue"]'], "must not hold data.label_separator.*'green, or blue'"),
+    ],
+)
 def test_lists_without_a_choice_of_labels_are_refused(labels, message):
     with pytest.raises(UserError, match=message):
         LabelSet.from_lists(labels, ",")
@@ -113,7 +126,7 @@ def test_a_number_with_a_decimal_point_and_without_is_no_two_classes():
             LabelSet.from_labels(labels)
     assert LabelSet.from_labels(["1.0", "1.1", "10"]).names == ("1.0", "1.1", "10")
     assert LabelSet.from_labels(["1.2.0", "1.2"]).names == ("1.2", "1.2.0")
-    assert split_labels("[1.0, 2, \"2\", 1, 2.5]", ",", 0) == ["1", "2", "2", "1", "2.5"]
+    assert split_labels('[1.0, 2, "2", 1, 2.5]', ",", 0) == ["1", "2", "2", "1", "2.5"]
     with pytest.raises(UserError, match=r"Received: '\[1, NaN\]'"):
         split_labels("[1, NaN]", ",", 0)
 

@@ -27,7 +27,8 @@ def _assert_scores_are_those_of_scikit_learn(actual, predicted, occurring, every
     np.testing.assert_allclose(np.transpose(classes), wanted)
     for found, average in ((macro, "macro"), (micro, "micro")):
         wanted = metrics.precision_recall_fscore_support(
-            actual[:, occurring], predicted[:, occurring], average=average, zero_division=0)[:3]
+            actual[:, occurring], predicted[:, occurring], average=average, zero_division=0
+        )[:3]
         np.testing.assert_allclose(found, wanted)
 
 
@@ -37,7 +38,8 @@ def test_scores_of_classes_and_their_averages():
     actual, predicted = one_hot(labels, 6), one_hot(predictions, 6)
     _assert_scores_are_those_of_scikit_learn(actual, predicted, [0, 1, 2, 3, 4])
     assert class_scores(actual, predicted)[1].f1 == pytest.approx(
-        metrics.f1_score(labels, predictions, average="macro"))
+        metrics.f1_score(labels, predictions, average="macro")
+    )
 
 
 def test_scores_of_several_labels_a_row():
@@ -95,7 +97,8 @@ def test_long_curves_become_means_of_windows():
     assert window == 100 and len(ends) == 10 and ends[-1] == 1000
     assert means[0] == pytest.approx(np.mean(steps[:100]))
     assert np.dot(np.diff([0, *range(100, 1000, 100), 999]), means) == pytest.approx(
-        np.nansum(values))
+        np.nansum(values)
+    )
     assert thinned([], [])[0].size == 0
     np.testing.assert_array_equal(thinned([3, 4], [1.0, 2.0])[1], [1.0, 2.0])
 
@@ -104,12 +107,18 @@ def test_details_are_those_of_scikit_learn():
     names, labels = ("a", "b", "c"), RANDOM.integers(0, 3, 50)
     shares = RANDOM.dirichlet(np.ones(3), 50)
     found, guesses = details(names, labels, shares, "single_label"), shares.argmax(axis=1)
-    wanted = metrics.classification_report(labels, guesses, target_names=names, output_dict=True,
-                                           zero_division=0)
+    wanted = metrics.classification_report(
+        labels, guesses, target_names=names, output_dict=True, zero_division=0
+    )
     for name in names:
-        assert found["classes"][name] == pytest.approx({
-            "precision": wanted[name]["precision"], "recall": wanted[name]["recall"],
-            "f1": wanted[name]["f1-score"], "rows": wanted[name]["support"]})
+        assert found["classes"][name] == pytest.approx(
+            {
+                "precision": wanted[name]["precision"],
+                "recall": wanted[name]["recall"],
+                "f1": wanted[name]["f1-score"],
+                "rows": wanted[name]["support"],
+            }
+        )
     assert found["macro"]["f1"] == pytest.approx(wanted["macro avg"]["f1-score"])
     assert found["micro"]["f1"] == pytest.approx(wanted["accuracy"])
     assert found["confusion"] == metrics.confusion_matrix(labels, guesses).tolist()
@@ -118,6 +127,7 @@ def test_details_are_those_of_scikit_learn():
     chances = RANDOM.random((50, 3))
     found = details(names, several, chances, "multilabel")
     assert found["micro"]["f1"] == pytest.approx(
-        metrics.f1_score(several, chances > 0.5, average="micro"))
+        metrics.f1_score(several, chances > 0.5, average="micro")
+    )
     assert "confusion" not in found
     assert details((), RANDOM.random(5), RANDOM.random((5, 1)), "regression") == {}

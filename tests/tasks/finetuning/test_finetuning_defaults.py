@@ -46,8 +46,11 @@ def test_larger_and_released_models_have_smaller_learning_rates():
 
 
 def test_the_learning_rate_follows_what_the_weights_start_from():
-    for pretrained, origin in ((None, RANDOM), (_pretrained(), PRETRAINED),
-                               (_pretrained(released=True), RELEASED)):
+    for pretrained, origin in (
+        (None, RANDOM),
+        (_pretrained(), PRETRAINED),
+        (_pretrained(released=True), RELEASED),
+    ):
         run = _run(pretrained)
         _trained(run)
         assert run.config.train.learning_rate == learning_rate(256, origin)
@@ -60,8 +63,10 @@ def test_small_data_is_seen_more_often_within_bounds():
 
 
 def test_given_values_win_and_any_end_of_the_run_counts():
-    run = _run(_pretrained(), **{"train.learning_rate": 0.5, "train.steps": 7,
-                                 "data.length": 16, "model.pooling": "cls"})
+    run = _run(
+        _pretrained(),
+        **{"train.learning_rate": 0.5, "train.steps": 7, "data.length": 16, "model.pooling": "cls"},
+    )
     defaults = _trained(run)
     defaults.choose_pooling("cls")
     defaults.choose_length(np.array([3, 8]), 512, paired=False)
@@ -72,16 +77,20 @@ def test_given_values_win_and_any_end_of_the_run_counts():
     assert run.said == []
 
 
-@pytest.mark.parametrize(("lengths", "positions", "paired", "length", "windows"), [
-    ([5, 9, 53], 512, False, 56, None),
-    ([5, 9, 600], 512, False, 512, 128),  # a third is longer
-    ([5, 9, 600], 512, True, 512, None),  # pairs are not read in windows
-    ([9] * 99 + [600], 512, False, 512, None),  # one in a hundred is longer
-    ([5, 9, 600], None, False, 512, 128),  # a model without a position table
-    ([5, 9, 53], 32, False, 32, 8),
-])
-def test_the_length_is_that_of_the_texts_up_to_the_positions(lengths, positions, paired, length,
-                                                             windows):
+@pytest.mark.parametrize(
+    ("lengths", "positions", "paired", "length", "windows"),
+    [
+        ([5, 9, 53], 512, False, 56, None),
+        ([5, 9, 600], 512, False, 512, 128),  # a third is longer
+        ([5, 9, 600], 512, True, 512, None),  # pairs are not read in windows
+        ([9] * 99 + [600], 512, False, 512, None),  # one in a hundred is longer
+        ([5, 9, 600], None, False, 512, 128),  # a model without a position table
+        ([5, 9, 53], 32, False, 32, 8),
+    ],
+)
+def test_the_length_is_that_of_the_texts_up_to_the_positions(
+    lengths, positions, paired, length, windows
+):
     run = _run()
     FinetuningDefaults(run).choose_length(np.array(lengths), positions, paired)
     assert (run.config.data.length, run.config.data.windows) == (length, windows)
@@ -93,20 +102,25 @@ def test_a_given_length_that_cuts_many_texts_is_a_warning_with_a_length_that_doe
     run = _run(**{"data.length": 16})
     FinetuningDefaults(run).choose_length(np.array([5, 60]), 512, paired=False)
     assert run.config.data.windows is None
-    assert run.said == ["warning: 50 % of the training rows are longer than data.length=16 tokens "
-                         "and are cut. --config.data.length=64 reads more."]
+    assert run.said == [
+        "warning: 50 % of the training rows are longer than data.length=16 tokens "
+        "and are cut. --config.data.length=64 reads more."
+    ]
 
 
-@pytest.mark.parametrize(("family", "pretrained", "pooling"), [
-    ("bert", None, "mean"),
-    ("bert", _pretrained(), "mean"),
-    ("bert", _pretrained(released=True), "mean"),
-    ("gpt2", _pretrained(released=True), "cls"),
-    ("xlnet", _pretrained(released=True), "cls"),
-    ("bert", _pretrained("classification"), "cls"),  # of another library, without its pooling
-    ("bert", _pretrained("classification", pooling="mean"), "mean"),
-    ("gpt2", _pretrained("classification", pooling="last"), "cls"),
-])
+@pytest.mark.parametrize(
+    ("family", "pretrained", "pooling"),
+    [
+        ("bert", None, "mean"),
+        ("bert", _pretrained(), "mean"),
+        ("bert", _pretrained(released=True), "mean"),
+        ("gpt2", _pretrained(released=True), "cls"),
+        ("xlnet", _pretrained(released=True), "cls"),
+        ("bert", _pretrained("classification"), "cls"),  # of another library, without its pooling
+        ("bert", _pretrained("classification", pooling="mean"), "mean"),
+        ("gpt2", _pretrained("classification", pooling="last"), "cls"),
+    ],
+)
 def test_classifiers_and_released_models_keep_their_pooling(family, pretrained, pooling):
     run = _run(pretrained)
     run.task, run.family = TASKS["classification"], FAMILIES[family]
@@ -114,8 +128,10 @@ def test_classifiers_and_released_models_keep_their_pooling(family, pretrained, 
     assert run.config.model.pooling == pooling
 
 
-TABLES = {"train": types.SimpleNamespace(texts=["good", "good", "bad"] * 4, text_pairs=None),
-          "validation": types.SimpleNamespace(texts=["good", "good", "bad"], text_pairs=None)}
+TABLES = {
+    "train": types.SimpleNamespace(texts=["good", "good", "bad"] * 4, text_pairs=None),
+    "validation": types.SimpleNamespace(texts=["good", "good", "bad"], text_pairs=None),
+}
 LABELS = {"train": np.array([1, 1, 0] * 4), "validation": np.array([1, 0, 0])}
 
 
@@ -127,8 +143,10 @@ def test_the_baselines_are_the_bag_of_bigrams_and_the_most_frequent_class():
     found = _baselines([[0.1, 0.9], [0.8, 0.2], [0.7, 0.3]])
     assert str(found) == "accuracy 1.000 · bag of bigrams 0.667 · most frequent class 0.333"
     assert found.beaten and found.predicted_class is None
-    assert found.to_beat == {"bag_of_bigrams": pytest.approx(2 / 3),
-                             "most_frequent": pytest.approx(1 / 3)}
+    assert found.to_beat == {
+        "bag_of_bigrams": pytest.approx(2 / 3),
+        "most_frequent": pytest.approx(1 / 3),
+    }
 
 
 def test_a_baseline_that_is_equal_is_not_beaten_and_the_advice_names_what_to_change():
@@ -137,8 +155,10 @@ def test_a_baseline_that_is_equal_is_not_beaten_and_the_advice_names_what_to_cha
     run = _run(_pretrained(), **{"train.learning_rate": 1e-5})
     _trained(run).report_baselines(equal)
     assert "warning: the model is not better than its baselines." in run.said[1]
-    assert "Leave train.learning_rate unset: it is 1e-05, the default for this model is 0.001." \
+    assert (
+        "Leave train.learning_rate unset: it is 1e-05, the default for this model is 0.001."
         in run.said[1]
+    )
     run = _run()
     _trained(run).report_baselines(equal)
     assert "--pretrained" in run.said[1]
@@ -165,15 +185,24 @@ def test_of_errors_the_smaller_is_better():
 
 @pytest.mark.runs
 def test_a_run_without_fields_chooses_prints_and_keeps_them(tmp_path, capsys):
-    rows = [{"text": f"{word} film {'word ' * (number % 7)}", "label": word}
-            for word in ("good", "bad") for number in range(40)]
+    rows = [
+        {"text": f"{word} film {'word ' * (number % 7)}", "label": word}
+        for word in ("good", "bad")
+        for number in range(40)
+    ]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
     def config(**fields):
         found = finetuning_defaults()
-        found.update_from_flattened_dict({
-            "data.train": str(tmp_path / "rows.jsonl"), "data.text": "text",
-            "data.label": "label", "data.vocab_size": 100, **fields})
+        found.update_from_flattened_dict(
+            {
+                "data.train": str(tmp_path / "rows.jsonl"),
+                "data.text": "text",
+                "data.label": "label",
+                "data.vocab_size": 100,
+                **fields,
+            }
+        )
         return found
 
     workdir = tmp_path / "run"

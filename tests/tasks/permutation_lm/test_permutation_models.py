@@ -19,8 +19,12 @@ from tests.support.small_language_models import config_of, write_texts
 
 pytestmark = pytest.mark.runs
 
-SENTENCES = ["the cat sees a dog", "a dog hears the bird", "the bird sees the cat",
-             "one, two and 3,000 cats"]
+SENTENCES = [
+    "the cat sees a dog",
+    "a dog hears the bird",
+    "the bird sees the cat",
+    "one, two and 3,000 cats",
+]
 
 FOREIGN = pathlib.Path(__file__).parents[2] / "golden" / "language_models" / "xlnet_memory"
 
@@ -54,7 +58,7 @@ def _losses(model, rows, number, memory=0):
     Only context, and of those told the ones before, are left unchanged: all others become another
     token, of which nothing may depend.
     """
-    kept = {name: array[number:number + 1] for name, array in rows.items()}
+    kept = {name: array[number : number + 1] for name, array in rows.items()}
     ranks, found = kept["permutation_ranks"][0], []
     for slot in np.flatnonzero(kept["mask_weights"][0]):
         place = kept["mask_positions"][0, slot]
@@ -68,24 +72,41 @@ def _losses(model, rows, number, memory=0):
     return found
 
 
-@pytest.mark.parametrize("memory, bidirectional", [
-    (0, True), (16, True), pytest.param(16, False, marks=pytest.mark.slow)])
-def test_the_loss_is_that_of_each_token_after_those_before_it(corpus, tmp_path, memory,
-                                                              bidirectional):
+@pytest.mark.parametrize(
+    "memory, bidirectional",
+    [(0, True), (16, True), pytest.param(16, False, marks=pytest.mark.slow)],
+)
+def test_the_loss_is_that_of_each_token_after_those_before_it(
+    corpus, tmp_path, memory, bidirectional
+):
     run = tmp_path / "run"
-    results = pretrain(_config(corpus, **{
-        "model.memory_length": memory, "data.bidirectional": bidirectional, "train.steps": 30}),
-        workdir=str(run))
+    results = pretrain(
+        _config(
+            corpus,
+            **{
+                "model.memory_length": memory,
+                "data.bidirectional": bidirectional,
+                "train.steps": 30,
+            },
+        ),
+        workdir=str(run),
+    )
     model = keras.saving.load_model(run / "model.keras")
     assert type(model) is XLNetPretrainer and model.backbone.memory_length == memory
     tokenizer = SentencePieceTokenizer.read(run)
-    examples = PermutationExamples(str(run / "data/validation"), tokenizer, length=24,
-                                   bidirectional=bidirectional, memory=memory, exact=True)
+    examples = PermutationExamples(
+        str(run / "data/validation"),
+        tokenizer,
+        length=24,
+        bidirectional=bidirectional,
+        memory=memory,
+        exact=True,
+    )
     rows = examples.rows(0, examples.num_examples)
     told = [_losses(model, rows, number) for number in range(0, examples.num_examples, 4)]
     whole = []
     for number in range(0, examples.num_examples, 4):
-        kept = {name: array[number:number + 1] for name, array in rows.items()}
+        kept = {name: array[number : number + 1] for name, array in rows.items()}
         errors = ops.convert_to_numpy(model(kept)["errors"])[0]
         whole.append(errors[kept["mask_weights"][0] > 0].tolist())
     for one, other in zip(told, whole, strict=True):
@@ -95,10 +116,13 @@ def test_the_loss_is_that_of_each_token_after_those_before_it(corpus, tmp_path, 
     mean = (errors * weights).sum() / weights.sum()
     assert results["plm_loss"] == pytest.approx(mean, rel=1e-5)
     told = [tokenizer.vocabulary[token] for token in rows["mask_ids"][weights > 0]]
-    for name, text in (("character", "".join(told)),
-                       ("visible_character", "".join(told).replace("\u2581", ""))):
+    for name, text in (
+        ("character", "".join(told)),
+        ("visible_character", "".join(told).replace("\u2581", "")),
+    ):
         assert results[f"plm_loss_per_{name}"] == pytest.approx(
-            mean * len(told) / len(text), rel=1e-5)
+            mean * len(told) / len(text), rel=1e-5
+        )
 
 
 def test_memory_is_seen_and_padding_in_it_is_not(corpus, tmp_path):
@@ -106,8 +130,9 @@ def test_memory_is_seen_and_padding_in_it_is_not(corpus, tmp_path):
     pretrain(_config(corpus, **{"model.memory_length": 16}), workdir=str(run))
     model = keras.saving.load_model(run / "model.keras")
     tokenizer = SentencePieceTokenizer.read(run)
-    rows = PermutationExamples(str(run / "data/validation"), tokenizer, length=24, memory=16,
-                               exact=True).rows(0, 3)
+    rows = PermutationExamples(
+        str(run / "data/validation"), tokenizer, length=24, memory=16, exact=True
+    ).rows(0, 3)
     wanted = ops.convert_to_numpy(model(rows)["logits"])
     other = {**rows, "memory_ids": np.where(rows["memory_mask"] > 0, rows["memory_ids"], 11)}
     np.testing.assert_allclose(ops.convert_to_numpy(model(other)["logits"]), wanted, atol=1e-5)
@@ -119,26 +144,38 @@ def test_memory_is_seen_and_padding_in_it_is_not(corpus, tmp_path):
 
 @pytest.mark.slow
 def test_a_run_that_goes_on_ends_with_the_same_bits(corpus, tmp_path):
-    fields = {"train.schedule": "constant", "train.warmup_fraction": 0.0, "model.dropout": 0.1,
-              "model.memory_length": 8, "data.bidirectional": True, "model.num_layers": 2,
-              "model.hidden_dim": 64}
-    wanted = pretrain(_config(corpus, **fields, **{"train.steps": 20}),
-                      workdir=str(tmp_path / "whole"))
+    fields = {
+        "train.schedule": "constant",
+        "train.warmup_fraction": 0.0,
+        "model.dropout": 0.1,
+        "model.memory_length": 8,
+        "data.bidirectional": True,
+        "model.num_layers": 2,
+        "model.hidden_dim": 64,
+    }
+    wanted = pretrain(
+        _config(corpus, **fields, **{"train.steps": 20}), workdir=str(tmp_path / "whole")
+    )
     for steps in (7, 20):
-        found = pretrain(_config(corpus, **fields, **{"train.steps": steps}),
-                         workdir=str(tmp_path / "broken"))
+        found = pretrain(
+            _config(corpus, **fields, **{"train.steps": steps}), workdir=str(tmp_path / "broken")
+        )
     assert found["weights_sha256"] == wanted["weights_sha256"]
 
 
 def test_a_run_starts_from_another_and_may_add_memory_and_dropout(trained, corpus, tmp_path):
-    begun = pretrain(_config(corpus, **{"train.steps": 1, "train.learning_rate": 1e-9,
-                                        "data.vocab_size": 999}),
-                     workdir=str(tmp_path / "next"), pretrained=str(trained[0]))
+    begun = pretrain(
+        _config(corpus, **{"train.steps": 1, "train.learning_rate": 1e-9, "data.vocab_size": 999}),
+        workdir=str(tmp_path / "next"),
+        pretrained=str(trained[0]),
+    )
     for name in ("plm_loss", "plm_accuracy"):
         assert begun[name] == pytest.approx(trained[1][name], rel=1e-4)
-    more = pretrain(_config(corpus, **{"train.steps": 1, "model.memory_length": 8,
-                                       "model.dropout": 0.25}),
-                    workdir=str(tmp_path / "memory"), pretrained=str(trained[0]))
+    more = pretrain(
+        _config(corpus, **{"train.steps": 1, "model.memory_length": 8, "model.dropout": 0.25}),
+        workdir=str(tmp_path / "memory"),
+        pretrained=str(trained[0]),
+    )
     saved = json.loads((tmp_path / "memory/config.json").read_text())["architecture"]
     assert saved["memory_length"] == 8 and more["plm_loss"] < 2 * trained[1]["plm_loss"] + 1
     backbone = keras.saving.load_model(tmp_path / "memory/model.keras").backbone
@@ -155,17 +192,20 @@ def test_a_model_of_transformers_goes_on_with_its_own_memory(corpus, tmp_path):
     assert np.isfinite(results["plm_loss"])
 
 
-@pytest.mark.parametrize("fields, message", [
-    ({"data.length": 4}, "data.length must be at least 5"),
-    ({"data.predicted_fraction": 1.0}, r"in \(0, 1\). Received: data.predicted_fraction=1.0"),
-    ({"model.size": "huge"}, "model.size must be one of tiny,.*Received: model.size=huge"),
-    ({"model.num_heads": 3}, "hidden_dim must be a multiple of num_heads"),
-    ({"model.memory_length": -1}, "memory_length=-1"),
-    ({"data.vocab_size": 12}, "vocab_size=12 is too small"),
-    ({"data.vocab": "nowhere"}, "Cannot read nowhere: No such file"),
-    ({"data.train": "nowhere.txt"}, "nowhere.txt"),
-    ({"pretrained": "nowhere"}, "A folder with a model is needed"),
-])
+@pytest.mark.parametrize(
+    "fields, message",
+    [
+        ({"data.length": 4}, "data.length must be at least 5"),
+        ({"data.predicted_fraction": 1.0}, r"in \(0, 1\). Received: data.predicted_fraction=1.0"),
+        ({"model.size": "huge"}, "model.size must be one of tiny,.*Received: model.size=huge"),
+        ({"model.num_heads": 3}, "hidden_dim must be a multiple of num_heads"),
+        ({"model.memory_length": -1}, "memory_length=-1"),
+        ({"data.vocab_size": 12}, "vocab_size=12 is too small"),
+        ({"data.vocab": "nowhere"}, "Cannot read nowhere: No such file"),
+        ({"data.train": "nowhere.txt"}, "nowhere.txt"),
+        ({"pretrained": "nowhere"}, "A folder with a model is needed"),
+    ],
+)
 def test_what_is_wrong_is_said(corpus, tmp_path, fields, message):
     with pytest.raises(UserError, match=message):
         pretrain(_config(corpus, **fields), workdir=str(tmp_path / "run"))

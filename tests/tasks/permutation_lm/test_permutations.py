@@ -19,8 +19,14 @@ LENGTH = 20
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("text")
     (path / "a.txt").write_text("\n\n".join("\n".join(d) for d in DOCUMENTS), encoding="utf-8")
-    prepare(str(path / "a.txt"), TOKENIZER, str(path / "shards"), format="lines",
-            tokens_per_shard=400, log=lambda *_: None)
+    prepare(
+        str(path / "a.txt"),
+        TOKENIZER,
+        str(path / "shards"),
+        format="lines",
+        tokens_per_shard=400,
+        log=lambda *_: None,
+    )
     return str(path / "shards")
 
 
@@ -45,18 +51,21 @@ def parts(row):
     row = [token for token in row.tolist() if token != PAD]
     assert row[-1] == CLS and row[-2] == SEP and row.count(SEP) == 2
     cut = row.index(SEP)
-    return row[:cut], row[cut + 1:-2]
+    return row[:cut], row[cut + 1 : -2]
 
 
 def chunks(stream):
-    return [stream[n:n + LENGTH - 3] for n in range(0, len(stream), LENGTH - 3)]
+    return [stream[n : n + LENGTH - 3] for n in range(0, len(stream), LENGTH - 3)]
 
 
 @pytest.mark.parametrize("bidirectional", [False, True])
 def test_rows_of_an_evaluation_are_the_text_in_its_order(folder, bidirectional):
     examples, rows = all_rows(folder, exact=True, bidirectional=bidirectional)
-    expected = [(chunk, number % 2) for stream in streams(folder)
-                for number, chunk in enumerate(chunks(stream))]
+    expected = [
+        (chunk, number % 2)
+        for stream in streams(folder)
+        for number, chunk in enumerate(chunks(stream))
+    ]
     assert len(expected) == examples.num_examples == len(rows["token_ids"])
     assert len({len(chunk) for chunk, _ in expected}) > 1  # some are short
     for number, (chunk, odd) in enumerate(expected):
@@ -73,19 +82,35 @@ def test_rows_of_an_evaluation_are_the_text_in_its_order(folder, bidirectional):
 
 @pytest.mark.parametrize("bidirectional", [False, True])
 def test_each_token_is_in_one_row_of_an_epoch_and_half_of_the_second_parts_are_others(
-        folder, bidirectional):
+    folder, bidirectional
+):
     own = [TOKENIZER.eod_id] + [token for stream in streams(folder) for token in stream]
     examples, rows = all_rows(folder, seed=4, bidirectional=bidirectional)
     found = [parts(row) for row in rows["token_ids"]]
     texts = sorted(token for pair in found for part in pair for token in part)
     assert texts == sorted(own[1:])
     if bidirectional:
-        found = [(b[::-1], a[::-1]) if backwards else (a, b)
-                 for (a, b), backwards in zip(found, rows["reversed_rows"], strict=True)]
-    text = " ".join(map(str, [t for shard in read_index(folder)["shards"] for t in
-                              read_shard(f"{folder}/{shard['file']}").ids.tolist()]))
-    follows = np.mean([" ".join(map(str, a[-3:] + b[:3])) in text for a, b in found
-                       if EOD not in a[-3:] + b[:3] and min(len(a), len(b)) > 2])
+        found = [
+            (b[::-1], a[::-1]) if backwards else (a, b)
+            for (a, b), backwards in zip(found, rows["reversed_rows"], strict=True)
+        ]
+    text = " ".join(
+        map(
+            str,
+            [
+                t
+                for shard in read_index(folder)["shards"]
+                for t in read_shard(f"{folder}/{shard['file']}").ids.tolist()
+            ],
+        )
+    )
+    follows = np.mean(
+        [
+            " ".join(map(str, a[-3:] + b[:3])) in text
+            for a, b in found
+            if EOD not in a[-3:] + b[:3] and min(len(a), len(b)) > 2
+        ]
+    )
     assert 0.3 < follows < 0.75
     later = examples.rows(examples.num_examples, 2 * examples.num_examples)
     assert (later["token_ids"] != rows["token_ids"]).any()
@@ -108,8 +133,10 @@ def test_a_share_is_told_and_with_the_marks_in_an_order_all_else_is_context(fold
             ranked = set(places.tolist()) | set(np.flatnonzero(np.isin(ids, (SEP, CLS))).tolist())
             assert set(np.flatnonzero(ranks >= 0).tolist()) == ranked
             assert len(set(ranks[ranks >= 0].tolist())) == len(ranked)
-    orders = [np.argsort(ranks[rows["mask_positions"][n][:3]]).tolist()
-              for n, ranks in enumerate(rows["permutation_ranks"])]
+    orders = [
+        np.argsort(ranks[rows["mask_positions"][n][:3]]).tolist()
+        for n, ranks in enumerate(rows["permutation_ranks"])
+    ]
     assert len(set(map(tuple, orders))) == 6  # all orders of three occur
 
 
@@ -143,8 +170,13 @@ def test_in_text_without_blanks_each_row_tells_its_share(tmp_path):
     documents = ["".join(map(chr, rng.integers(0x4E00, 0x4E40, 400))) for _ in range(6)]
     tokenizer = train_sentence_pieces(documents, 120)
     (tmp_path / "a.txt").write_text("\n\n".join(documents), encoding="utf-8")
-    prepare(str(tmp_path / "a.txt"), tokenizer, str(tmp_path / "shards"), format="lines",
-            log=lambda *_: None)
+    prepare(
+        str(tmp_path / "a.txt"),
+        tokenizer,
+        str(tmp_path / "shards"),
+        format="lines",
+        log=lambda *_: None,
+    )
     examples = PermutationExamples(str(tmp_path / "shards"), tokenizer, length=64)
     rows = examples.rows(0, examples.num_examples)
     real, told = rows["padding_mask"].sum(axis=1), rows["mask_weights"].sum(axis=1)
@@ -161,21 +193,24 @@ def test_memory_is_what_was_read_before(folder, bidirectional):
         for place, chunk in enumerate(chunks(stream)):
             begin = place * (LENGTH - 3)
             if bidirectional and place % 2:
-                before = stream[begin + len(chunk):][:memory][::-1]
+                before = stream[begin + len(chunk) :][:memory][::-1]
             else:
-                before = stream[max(0, begin - memory):begin]
+                before = stream[max(0, begin - memory) : begin]
             expected = [PAD] * (memory - len(before)) + before
             assert rows["memory_ids"][number].tolist() == expected
-            assert rows["memory_mask"][number].tolist() == [0] * (memory - len(before)) + [
-                1] * len(before)
+            assert rows["memory_mask"][number].tolist() == [0] * (memory - len(before)) + [1] * len(
+                before
+            )
             number += 1
 
 
 def test_a_row_is_a_function_of_its_number(folder):
     options = {"seed": 3, "memory": 8, "bidirectional": True}
     examples, rows = all_rows(folder, **options)
-    again, other = (PermutationExamples(folder, TOKENIZER, length=LENGTH,
-                                        **{**options, "seed": seed}) for seed in (3, 5))
+    again, other = (
+        PermutationExamples(folder, TOKENIZER, length=LENGTH, **{**options, "seed": seed})
+        for seed in (3, 5)
+    )
     for number in (7, 0, examples.num_examples - 1):
         for name, array in again.rows(number, number + 1).items():
             np.testing.assert_array_equal(array[0], rows[name][number], err_msg=name)
@@ -186,13 +221,19 @@ def test_what_is_told_has_the_spans_of_xlnet(tmp_path):
     # Few are told, of many words: spans seldom touch, and few are cut short.
     (tmp_path / "a.txt").write_text(" ".join("abcdefghij"[n * n % 10] for n in range(60_000)))
     tokenizer = train_sentence_pieces(["a b c d e f g h i j"] * 9, 40)
-    prepare(str(tmp_path / "a.txt"), tokenizer, str(tmp_path / "shards"), format="paragraphs",
-            log=lambda *_: None)
+    prepare(
+        str(tmp_path / "a.txt"),
+        tokenizer,
+        str(tmp_path / "shards"),
+        format="paragraphs",
+        log=lambda *_: None,
+    )
     examples = PermutationExamples(str(tmp_path / "shards"), tokenizer, length=2003, fraction=0.03)
     rows, sizes = examples.rows(0, examples.num_examples), []
     begins = ~tokenizer.continuation[rows["token_ids"]]
-    for places, weights, begun in zip(rows["mask_positions"], rows["mask_weights"], begins,
-                                      strict=True):
+    for places, weights, begun in zip(
+        rows["mask_positions"], rows["mask_weights"], begins, strict=True
+    ):
         places = np.sort(places[weights > 0])
         spans = np.split(places, np.flatnonzero(np.diff(places) > 1) + 1)
         sizes += [int(begun[span].sum()) for span in spans]

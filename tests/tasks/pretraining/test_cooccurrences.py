@@ -16,7 +16,7 @@ def _expected(rows, size, width, contexts):
     counts = np.zeros((size, size))
     for row in rows.tolist():
         for i, j in itertools.permutations(range(len(row)), 2):
-            between = row[min(i, j):max(i, j) + 1]
+            between = row[min(i, j) : max(i, j) + 1]
             if abs(i - j) <= 5 and not set(between) & set(SPECIAL):
                 counts[row[i], row[j]] += 1 / abs(i - j)
     counts = counts[:, contexts]
@@ -89,8 +89,9 @@ def test_tokens_used_alike_are_alike():
     assert vectors[4:10].mean(axis=0) @ vectors[10:].mean(axis=0) < 0
 
 
-@pytest.mark.parametrize("rows", [np.zeros((2, 8), np.int32), np.full((1, 5), 3, np.int32),
-                                  np.zeros((0, 8), np.int32)])
+@pytest.mark.parametrize(
+    "rows", [np.zeros((2, 8), np.int32), np.full((1, 5), 3, np.int32), np.zeros((0, 8), np.int32)]
+)
 @pytest.mark.filterwarnings("error")
 def test_texts_of_next_to_nothing_give_finite_vectors(rows):
     vectors = cooccurrence_vectors(rows, 6, 9, SPECIAL)

@@ -48,8 +48,10 @@ def test_rows_are_those_of_a_slow_filling(length):
     documents = random_documents(3, count=60)
     order = np.random.default_rng(5).permutation(len(documents))
     ids, rows = rows_of(documents, length, seed=5)
-    found = [ids[start:start + size].tolist()
-             for start, size in zip(rows.start, rows.length, strict=True)]
+    found = [
+        ids[start : start + size].tolist()
+        for start, size in zip(rows.start, rows.length, strict=True)
+    ]
     assert found == fill_slowly(documents, order, length - 2)
 
 
@@ -58,8 +60,9 @@ def test_every_token_comes_once_and_documents_in_another_order_each_time():
     orders = set()
     for seed in range(3):
         ids, rows = rows_of(documents, 64, seed)
-        tokens = np.concatenate([ids[start:start + size]
-                                 for start, size in zip(rows.start, rows.length, strict=True)])
+        tokens = np.concatenate(
+            [ids[start : start + size] for start, size in zip(rows.start, rows.length, strict=True)]
+        )
         words = tokens[tokens != SEPARATOR]
         assert sorted(words) == list(range(sum(map(sum, documents))))
         orders.add(tuple(words[:200]))
@@ -70,7 +73,7 @@ def test_rows_are_laid_out_with_their_specials():
     ids, rows = rows_of([[3, 2], [4], [1]], 8)
     batch = lay_out_rows(ids, rows, Tokenizer, 8)
     for row, start, size in zip(batch["token_ids"], rows.start, rows.length, strict=True):
-        expected = [-2, *ids[start:start + size], SEPARATOR]
+        expected = [-2, *ids[start : start + size], SEPARATOR]
         assert row.tolist() == expected + [-1] * (8 - len(expected))
     np.testing.assert_array_equal(batch["padding_mask"], batch["token_ids"] != -1)
     assert not batch["segment_ids"].any() and "next_sentence_label" not in batch

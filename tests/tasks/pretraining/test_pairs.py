@@ -14,12 +14,6 @@ def pairs_of(documents, seed=0, length=64, short_fraction=0.0):
     return make_pairs(make_shard(documents), length=length, short_fraction=short_fraction, rng=rng)
 
 
-
-
-
-
-
-
 def truncate_slowly(a, b, room, draw):
     """Drops a token of the longer list at a random end until both fit."""
     a, b = list(a), list(b)

@@ -21,10 +21,19 @@ def _pretrain(folder, defaults, train, validation, **fields):
     for name, text in (("train", train), ("valid", validation)):
         (folder / f"{name}.txt").write_text(text, encoding="utf-8")
     config = defaults()
-    config.update_from_flattened_dict({
-        "data.train": str(folder / "train.txt"), "data.validation": str(folder / "valid.txt"),
-        "data.format": "lines", "data.vocab_size": 300, "data.length": 16, "train.steps": 1,
-        "train.batch_size": 4, "eval.batch_size": 4, **fields})
+    config.update_from_flattened_dict(
+        {
+            "data.train": str(folder / "train.txt"),
+            "data.validation": str(folder / "valid.txt"),
+            "data.format": "lines",
+            "data.vocab_size": 300,
+            "data.length": 16,
+            "train.steps": 1,
+            "train.batch_size": 4,
+            "eval.batch_size": 4,
+            **fields,
+        }
+    )
     return pretrain(config, workdir=str(folder / "run"))
 
 
@@ -32,9 +41,14 @@ def _pieces(path):
     """A model that begins no text with a blank, which would be a known token."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(KNOWN.split("\n")), model_writer=model, vocab_size=60,
-        hard_vocab_limit=False, control_symbols=list(SPECIAL_TOKENS), add_dummy_prefix=False,
-        minloglevel=2)
+        sentence_iterator=iter(KNOWN.split("\n")),
+        model_writer=model,
+        vocab_size=60,
+        hard_vocab_limit=False,
+        control_symbols=list(SPECIAL_TOKENS),
+        add_dummy_prefix=False,
+        minloglevel=2,
+    )
     path.write_bytes(model.getvalue())
     return str(path)
 
@@ -45,8 +59,9 @@ def test_a_bert_without_a_token_to_predict_is_an_error(tmp_path, split):
     (tmp_path / "vocab.txt").write_text("\n".join(vocabulary))
     texts = {"train": KNOWN, "validation": KNOWN, split: UNKNOWN}
     with pytest.raises(UserError, match=f"data.{split} must hold known tokens.*none in"):
-        _pretrain(tmp_path, pretraining_defaults, **texts,
-                  **{"data.vocab": str(tmp_path / "vocab.txt")})
+        _pretrain(
+            tmp_path, pretraining_defaults, **texts, **{"data.vocab": str(tmp_path / "vocab.txt")}
+        )
     assert not (tmp_path / "run").exists()
 
 
@@ -54,14 +69,19 @@ def test_a_bert_without_a_token_to_predict_is_an_error(tmp_path, split):
 def test_an_xlnet_without_a_token_to_tell_is_an_error(tmp_path, split):
     texts = {"train": KNOWN, "validation": KNOWN, split: UNKNOWN}
     with pytest.raises(UserError, match=f"data.{split} must hold known tokens.*none in"):
-        _pretrain(tmp_path, permutation_modeling_defaults, **texts,
-                  **{"data.vocab": _pieces(tmp_path / "spiece.model")})
+        _pretrain(
+            tmp_path,
+            permutation_modeling_defaults,
+            **texts,
+            **{"data.vocab": _pieces(tmp_path / "spiece.model")},
+        )
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("text", ["", " \n\n \t\n"])
-@pytest.mark.parametrize("defaults", [
-    pretraining_defaults, language_modeling_defaults, permutation_modeling_defaults])
+@pytest.mark.parametrize(
+    "defaults", [pretraining_defaults, language_modeling_defaults, permutation_modeling_defaults]
+)
 def test_text_without_a_word_is_an_error(tmp_path, defaults, text):
     with pytest.raises(UserError, match="The text must contain at least one word. .*train.txt"):
         _pretrain(tmp_path, defaults, text, KNOWN)

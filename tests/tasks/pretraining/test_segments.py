@@ -15,12 +15,15 @@ from tests.support.small_runs import SmallRun
 
 SENTENCES = [f"the cat number {n} sat on a mat near the river" for n in range(60)]
 TOKENIZER = WordPieceTokenizer(
-    [*SPECIAL_TOKENS, "the", "cat", "number", "sat", "on", "a", "mat", "near", "river"])
+    [*SPECIAL_TOKENS, "the", "cat", "number", "sat", "on", "a", "mat", "near", "river"]
+)
 
 
 def _text(sentences_per_document):
-    return "".join(sentence + "\n" * (1 + (n % sentences_per_document == 0))
-                   for n, sentence in enumerate(SENTENCES, 1))
+    return "".join(
+        sentence + "\n" * (1 + (n % sentences_per_document == 0))
+        for n, sentence in enumerate(SENTENCES, 1)
+    )
 
 
 def _choose(folder, train, validation, segments=None, next_sentence=None):
@@ -29,8 +32,13 @@ def _choose(folder, train, validation, segments=None, next_sentence=None):
     for split, text in (("validation", validation), ("train", train)):
         (folder / f"{split}.txt").write_text(text)
         sources[split] = str(folder / split)
-        prepare(str(folder / f"{split}.txt"), TOKENIZER, sources[split], format="lines",
-                log=lambda line: None)
+        prepare(
+            str(folder / f"{split}.txt"),
+            TOKENIZER,
+            sources[split],
+            format="lines",
+            log=lambda line: None,
+        )
     config = ConfigDict({"data": {"segments": segments}, "model": {"next_sentence": next_sentence}})
     run = SmallRun(config)
     fallback = choose_segments(run, sources, TOKENIZER)
@@ -48,7 +56,8 @@ def test_documents_of_one_sentence_have_no_next_sentences_to_predict(tmp_path):
         "sentences in 60 documents. The run uses data.segments=full_sentences and leaves out "
         "next-sentence prediction.",
         "If the blank lines in this text do not separate documents, set data.format=paragraphs "
-        "(--format of pretrain.prepare)."]
+        "(--format of pretrain.prepare).",
+    ]
     segments, fallback, said = _choose(tmp_path, several, alone)
     assert (segments, fallback) == ("next_sentence", False)
     assert "of data.validation has a next" in said[0] and "nsp_accuracy is meaningless" in said[0]
@@ -66,11 +75,20 @@ def test_next_sentences_that_are_asked_for_are_kept_with_a_warning(tmp_path, giv
 def test_a_run_on_documents_of_one_sentence_goes_on_as_it_began(tmp_path, capsys):
     (tmp_path / "t.txt").write_text(_text(1))
     config = pretraining_defaults()
-    config.update_from_flattened_dict({
-        "data.train": str(tmp_path / "t.txt"), "data.validation": str(tmp_path / "t.txt"),
-        "data.vocab_size": 100, "data.length": 16, "train.steps": 2, "train.batch_size": 8,
-        "eval.batch_size": 8, "model.num_layers": 1, "model.hidden_dim": 16,
-        "model.num_heads": 2})
+    config.update_from_flattened_dict(
+        {
+            "data.train": str(tmp_path / "t.txt"),
+            "data.validation": str(tmp_path / "t.txt"),
+            "data.vocab_size": 100,
+            "data.length": 16,
+            "train.steps": 2,
+            "train.batch_size": 8,
+            "eval.batch_size": 8,
+            "model.num_layers": 1,
+            "model.hidden_dim": 16,
+            "model.num_heads": 2,
+        }
+    )
     found = pretrain(config, workdir=str(tmp_path / "run"))
     assert "nsp_accuracy" not in found and "full_sentences" in capsys.readouterr().out
     saved = json.loads((tmp_path / "run/config.json").read_text())

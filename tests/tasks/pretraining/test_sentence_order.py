@@ -9,8 +9,9 @@ from tests.support.sentence_pairs import document_of, make_shard, near, random_d
 
 def pairs_of(documents, seed=0, length=64, short_fraction=0.0):
     rng = np.random.default_rng(seed)
-    return make_ordered_pairs(make_shard(documents), length=length, short_fraction=short_fraction,
-                              rng=rng)
+    return make_ordered_pairs(
+        make_shard(documents), length=length, short_fraction=short_fraction, rng=rng
+    )
 
 
 @pytest.mark.parametrize("length", [5, 16, 64, 300])

@@ -20,8 +20,13 @@ def tokenizer():
 
 def _windows(tokenizer, texts):
     none = [None] * len(texts)
-    return cut_windows(Questions(none, ["who", "", "who who"][:len(texts)], texts, none, none),
-                       tokenizer, length=LENGTH, max_question=3, stride=4)
+    return cut_windows(
+        Questions(none, ["who", "", "who who"][: len(texts)], texts, none, none),
+        tokenizer,
+        length=LENGTH,
+        max_question=3,
+        stride=4,
+    )
 
 
 def _tried(windows, logits, texts, row, max_answer):
@@ -31,7 +36,7 @@ def _tried(windows, logits, texts, row, max_answer):
         before, spans = len(windows.questions[number]) + 2, windows.spans[number]
         for i in range(len(spans)):
             for j in range(i, min(i + max_answer, len(spans))):
-                text = texts[row][spans[i, 0]:spans[j, 1]]
+                text = texts[row][spans[i, 0] : spans[j, 1]]
                 score = logits[number, before + i, 0] + logits[number, before + j, 1]
                 best[text] = max(best.get(text, -np.inf), score)
     return sorted(best.items(), key=lambda item: -item[1])
@@ -41,19 +46,22 @@ def _tried(windows, logits, texts, row, max_answer):
 @given(st.integers(0, 10**6), st.integers(1, 12))
 def test_they_are_the_best_of_all_spans_of_all_windows(tokenizer, seed, max_answer):
     random = np.random.default_rng(seed)
-    texts = ["  ".join(f"W{n}" for n in random.integers(0, 30, count))
-             for count in random.integers(1, 25, 3)]
+    texts = [
+        "  ".join(f"W{n}" for n in random.integers(0, 30, count))
+        for count in random.integers(1, 25, 3)
+    ]
     windows = _windows(tokenizer, texts)
     logits = random.normal(size=(len(windows), LENGTH, 2)).astype("float32")
     for row, answer in enumerate(find_answers(windows, logits, texts, max_answer, count=200)):
         wanted = _tried(windows, logits.astype("float64"), texts, row, max_answer)
         assert [span.text for span in answer.spans] == [text for text, _ in wanted][:200]
-        np.testing.assert_allclose([span.score for span in answer.spans],
-                                   [score for _, score in wanted][:200])
+        np.testing.assert_allclose(
+            [span.score for span in answer.spans], [score for _, score in wanted][:200]
+        )
         none = logits[windows.rows == row, 0].sum(axis=1).min()
         assert answer.no_answer == pytest.approx(none - wanted[0][1], abs=1e-5)
         for span in answer.spans:
-            assert texts[row][span.start:span.end] == span.text
+            assert texts[row][span.start : span.end] == span.text
     one = find_answers(windows, logits, texts, max_answer)
     assert [len(answer.spans) for answer in one] == [1, 1, 1]
 

@@ -26,13 +26,25 @@ pytestmark = pytest.mark.runs
 
 
 def _config(folder, impossible=False, passages=12, **fields):
-    path = squad_files.write(folder / "train.json", *squad_files.made_up(
-        passages, impossible=impossible))
+    path = squad_files.write(
+        folder / "train.json", *squad_files.made_up(passages, impossible=impossible)
+    )
     config = finetuning_defaults()
-    config.update_from_flattened_dict({
-        "data.task": "reading_comprehension", "data.train": path, "data.length": 32,
-        "data.max_question": 8, "data.stride": 10, "data.vocab_size": 300, "train.steps": 2,
-        "train.batch_size": 12, "train.learning_rate": 0.002, "model.dropout": 0.0, **fields})
+    config.update_from_flattened_dict(
+        {
+            "data.task": "reading_comprehension",
+            "data.train": path,
+            "data.length": 32,
+            "data.max_question": 8,
+            "data.stride": 10,
+            "data.vocab_size": 300,
+            "train.steps": 2,
+            "train.batch_size": 12,
+            "train.learning_rate": 0.002,
+            "model.dropout": 0.0,
+            **fields,
+        }
+    )
     return config
 
 
@@ -40,9 +52,16 @@ def _config(folder, impossible=False, passages=12, **fields):
 def reader(tmp_path_factory):
     """The workdir of a reader of 2.0 that knows its training data, and its results."""
     folder = tmp_path_factory.mktemp("reader")
-    config = _config(folder, impossible=True, **{
-        "data.validation": str(folder / "train.json"), "train.steps": 90, "eval.every": 45,
-        "eval.metric": "f1"})
+    config = _config(
+        folder,
+        impossible=True,
+        **{
+            "data.validation": str(folder / "train.json"),
+            "train.steps": 90,
+            "eval.every": 45,
+            "eval.metric": "f1",
+        },
+    )
     results = finetune(config, workdir=str(folder / "run"))
     return folder / "run", results, config
 
@@ -54,8 +73,7 @@ def test_a_small_model_learns_its_data_by_heart(reader):
     assert results["f1"] == results["best_f1"]
     saved = json.loads((workdir / "results.json").read_text())
     assert saved["threshold"] == results["threshold"] >= results["best_f1_threshold"]
-    assert json.loads((workdir / "reading.json").read_text()) == {
-        "threshold": results["threshold"]}
+    assert json.loads((workdir / "reading.json").read_text()) == {"threshold": results["threshold"]}
     assert load(str(workdir)).threshold == results["threshold"]
     assert not (workdir / "labels.json").exists()
 
@@ -87,8 +105,9 @@ def test_its_report_tells_the_same_numbers(reader):
     _, model, nearest, none = read.tables["What it has to beat"]
     assert model[1:] == list(read.numbers.values())
     # Every sentence names the person and the place it is asked for, beside other words.
-    sentences = [nearest_sentence(*pair) for pair in zip(
-        questions.questions, questions.texts, strict=True)]
+    sentences = [
+        nearest_sentence(*pair) for pair in zip(questions.questions, questions.texts, strict=True)
+    ]
     wanted = reading_metrics(questions.answers, sentences, np.zeros(36))
     assert nearest[1:] == [f"{wanted['f1']:.3f}", f"{wanted['exact']:.3f}"]
     assert none == ["always no answer", "0.333", "0.333"]
@@ -98,19 +117,32 @@ def test_its_report_tells_the_same_numbers(reader):
         chosen = [row for row, text in enumerate(questions.questions) if text.startswith(own)]
         (line,) = [cells for cells in kinds if cells[0] == name]
         given = [told[row]["answer"] for row in chosen]
-        found = reading_metrics([questions.answers[row] for row in chosen], given,
-                                np.zeros(len(chosen)))
-        assert line[1:] == [str(len(chosen)), f"{np.mean([bool(one) for one in given]):.1%}",
-                            f"{found['f1']:.3f}", f"{found['exact']:.3f}"]
-    wrong = {questions.questions[row] for row, one in enumerate(told)
-             if one["answer"] not in (questions.answers[row] or [""])}
+        found = reading_metrics(
+            [questions.answers[row] for row in chosen], given, np.zeros(len(chosen))
+        )
+        assert line[1:] == [
+            str(len(chosen)),
+            f"{np.mean([bool(one) for one in given]):.1%}",
+            f"{found['f1']:.3f}",
+            f"{found['exact']:.3f}",
+        ]
+    wrong = {
+        questions.questions[row]
+        for row, one in enumerate(told)
+        if one["answer"] not in (questions.answers[row] or [""])
+    }
     assert set(read.quotes[::2]) == wrong
 
 
 def test_the_worst_answers_come_first():
     count = 25
-    rows = Questions([f"id {n}" for n in range(count)], [f"question {n}?" for n in range(count)],
-                     ["a passage of words"] * count, [["words"]] * count, [(13, 18)] * count)
+    rows = Questions(
+        [f"id {n}" for n in range(count)],
+        [f"question {n}?" for n in range(count)],
+        ["a passage of words"] * count,
+        [["words"]] * count,
+        [(13, 18)] * count,
+    )
     # Of those that are wrong the last ones have the least of "no answer".
     answers = [Answer([Span("passage", 1.0, 2, 9)], 20.0 - 2 * n) for n in range(count)]
     sure = np.array([-answer.no_answer for answer in answers])
@@ -122,21 +154,24 @@ def test_the_worst_answers_come_first():
 def test_the_nearest_sentence_has_most_words_of_the_question():
     passage = "Ada sells cups. The boats of Ada are sold in Bonn! Bert sells boats."
     assert nearest_sentence("Where are Ada's boats sold?", passage) == (
-        "The boats of Ada are sold in Bonn!")
+        "The boats of Ada are sold in Bonn!"
+    )
     assert nearest_sentence("Who?", passage) == "Ada sells cups."
     assert nearest_sentence("Who?", " ") == ""
 
 
 def test_answers_are_parts_of_the_passage(reader):
     model = load(str(reader[0]))
-    passage = ("Ada sells boats in Ło\u0301dz\u0301.\tBert sells cups in \u0130zmir.\u200b  "
-               "Cora sells eggs in Ulm. ") * 3
+    passage = (
+        "Ada sells boats in Ło\u0301dz\u0301.\tBert sells cups in \u0130zmir.\u200b  "
+        "Cora sells eggs in Ulm. "
+    ) * 3
     found = model.answer("Who sells cups?", passage, top=5)
     assert len({span["text"] for span in found["spans"]}) == 5
     scores = [span["score"] for span in found["spans"]]
     assert scores == sorted(scores, reverse=True) and found["score"] == scores[0]
     for span in found["spans"]:
-        assert passage[span["start"]:span["end"]] == span["text"] == span["text"].strip()
+        assert passage[span["start"] : span["end"]] == span["text"] == span["text"].strip()
     model.threshold = None
     sure = model.answer("Who sells cups?", passage)
     assert sure["answer"] == found["spans"][0]["text"] and "spans" not in sure
@@ -166,24 +201,29 @@ def test_predictions_of_a_file_are_in_squads_format_or_told_line_by_line(reader,
     told = load(str(workdir)).answer(questions.questions, questions.texts)
     predict_file(str(workdir), config.data.train, str(tmp_path / "out.json"))
     assert json.loads((tmp_path / "out.json").read_text()) == {
-        identity: one["answer"] for identity, one in zip(questions.ids, told, strict=True)}
+        identity: one["answer"] for identity, one in zip(questions.ids, told, strict=True)
+    }
     assert "36 questions answered" in capsys.readouterr().err
     predict_file(str(workdir), config.data.train, str(tmp_path / "out.jsonl"))
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
-    assert lines == [{"id": identity, **one}
-                     for identity, one in zip(questions.ids, told, strict=True)]
+    assert lines == [
+        {"id": identity, **one} for identity, one in zip(questions.ids, told, strict=True)
+    ]
     assert list(lines[0]) == ["id", "answer", "score", "start", "end", "no_answer"]
     predict_texts(str(workdir), [questions.questions[0]], [questions.texts[0]])
     line = json.loads(capsys.readouterr().out)
     assert line["answer"] == told[0]["answer"]
 
 
-@pytest.mark.parametrize(("options", "message"), [
-    ({"output": "out.csv"}, "end in .json or .jsonl"),
-    ({"format": "csv"}, "format=csv"),
-    ({"text": "question"}, "text=question"),
-    ({"source": "nowhere.json"}, "does not exist"),
-])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"output": "out.csv"}, "end in .json or .jsonl"),
+        ({"format": "csv"}, "format=csv"),
+        ({"text": "question"}, "text=question"),
+        ({"source": "nowhere.json"}, "does not exist"),
+    ],
+)
 def test_what_predicting_cannot_do_is_said(reader, tmp_path, monkeypatch, options, message):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=message):
@@ -242,8 +282,11 @@ def test_the_model_of_a_reader_reloads_by_itself(reader):
 def test_a_resumed_reader_needs_its_first_weights_no_more(reader, tmp_path):
     shutil.copytree(reader[0], tmp_path / "first")
     for steps in (2, 4):
-        finetune(_config(tmp_path, **{"train.steps": steps}), workdir=str(tmp_path / "run"),
-                 pretrained=str(tmp_path / "first"))
+        finetune(
+            _config(tmp_path, **{"train.steps": steps}),
+            workdir=str(tmp_path / "run"),
+            pretrained=str(tmp_path / "first"),
+        )
         shutil.rmtree(tmp_path / "first", ignore_errors=True)
     assert len((tmp_path / "run/metrics.jsonl").read_text().splitlines()) == 4
 
@@ -253,8 +296,9 @@ def test_a_reader_goes_on_from_a_reader_or_from_any_bert(reader, tmp_path):
     head = {}
     for name, start in (("again", str(reader[0])), ("anew", None)):
         workdir = str(tmp_path / name)
-        finetune(_config(tmp_path, **{"train.learning_rate": 1e-9}), workdir=workdir,
-                 pretrained=start)
+        finetune(
+            _config(tmp_path, **{"train.learning_rate": 1e-9}), workdir=workdir, pretrained=start
+        )
         head[name] = dict(keras_attn.convert.read(workdir).weights)["span_dense/kernel"]
     own = dict(keras_attn.convert.read(str(reader[0])).weights)["span_dense/kernel"]
     np.testing.assert_allclose(head["again"], own, atol=1e-6)
@@ -285,9 +329,18 @@ def test_without_validation_passages_are_held_out_and_bad_answers_counted(tmp_pa
 
 def test_cut_questions_and_fewer_windows_than_a_batch_are_told(tmp_path, capsys):
     for size in (24, 25):
-        finetune(_config(tmp_path, **{"data.max_question": 3, "data.holdout": 0.0,
-                                      "train.steps": 1, "train.batch_size": size}),
-                 workdir=str(tmp_path / f"{size}"))
+        finetune(
+            _config(
+                tmp_path,
+                **{
+                    "data.max_question": 3,
+                    "data.holdout": 0.0,
+                    "train.steps": 1,
+                    "train.batch_size": size,
+                },
+            ),
+            workdir=str(tmp_path / f"{size}"),
+        )
         said = capsys.readouterr().out
         assert ("fewer windows than a batch of 25" in said) == (size == 25)
         assert "24 windows of up to 32 tokens · 24 questions cut at 3 tokens" in said
@@ -306,39 +359,58 @@ def test_questions_without_any_answer_to_learn_are_refused(tmp_path):
 
 @pytest.mark.slow
 def test_seeds_and_search_repeat_it(tmp_path):
-    results = finetune(_config(tmp_path, **{
-        "train.seeds": 2, "data.holdout": 0.3, "search.batch_sizes": "6"}),
-        workdir=str(tmp_path / "run"))
+    results = finetune(
+        _config(tmp_path, **{"train.seeds": 2, "data.holdout": 0.3, "search.batch_sizes": "6"}),
+        workdir=str(tmp_path / "run"),
+    )
     assert {"f1", "exact", "loss", "f1_deviation", "exact_interval"} <= set(results)
     assert [run["seed"] for run in results["runs"]] == [0, 1]
     assert results["best_run"] == max(results["runs"], key=lambda run: run["f1"])["run"]
     assert set(load(str(tmp_path / "run")).answer("Who?", "Ada.")) == {
-        "answer", "score", "start", "end", "no_answer"}
+        "answer",
+        "score",
+        "start",
+        "end",
+        "no_answer",
+    }
 
 
 @pytest.mark.slow
 def test_devices_and_xla_change_nothing_but_rounding(tmp_path):
-    config = _config(tmp_path, impossible=True, **{
-        "data.validation": str(tmp_path / "train.json"), "train.steps": 6, "train.accumulate": 2})
+    config = _config(
+        tmp_path,
+        impossible=True,
+        **{
+            "data.validation": str(tmp_path / "train.json"),
+            "train.steps": 6,
+            "train.accumulate": 2,
+        },
+    )
     wanted = finetune(config, workdir=str(tmp_path / "one"), strategy="one_device")
     for name, fields in {"mirrored": {}, "xla": {"jit": True}}.items():
         config.train.update(fields)
-        found = finetune(config, workdir=str(tmp_path / name),
-                         strategy="mirrored" if name == "mirrored" else "one_device")
+        found = finetune(
+            config,
+            workdir=str(tmp_path / name),
+            strategy="mirrored" if name == "mirrored" else "one_device",
+        )
         assert found["loss"] == pytest.approx(wanted["loss"], rel=1e-4)
         assert found["best_f1"] == pytest.approx(wanted["best_f1"])
 
 
-@pytest.mark.parametrize(("fields", "message"), [
-    ({"data.text": "question"}, "data.text=question"),
-    ({"data.pack": 2}, "data.pack=2"),
-    ({"data.length": 11}, "data.length=11, data.max_question=8"),
-    ({"data.stride": 0}, "data.stride must be above 0"),
-    ({"data.train": None}, "data.train=None"),
-    ({"eval.metric": "accuracy"}, "f1, exact, loss"),
-    ({"train.class_weights": True}, "needs one class"),
-    ({"data.task": "reading_comprehensoin"}, "Did you mean reading_comprehension"),
-])
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"data.text": "question"}, "data.text=question"),
+        ({"data.pack": 2}, "data.pack=2"),
+        ({"data.length": 11}, "data.length=11, data.max_question=8"),
+        ({"data.stride": 0}, "data.stride must be above 0"),
+        ({"data.train": None}, "data.train=None"),
+        ({"eval.metric": "accuracy"}, "f1, exact, loss"),
+        ({"train.class_weights": True}, "needs one class"),
+        ({"data.task": "reading_comprehensoin"}, "Did you mean reading_comprehension"),
+    ],
+)
 def test_what_cannot_be_meant_is_said_before_any_work(tmp_path, fields, message):
     with pytest.raises(UserError, match=message):
         config = _config(tmp_path)
@@ -363,9 +435,10 @@ def test_validation_is_by_the_threshold_that_the_workdir_keeps(tmp_path):
     results = finetune(config, workdir=str(tmp_path / "run"))
     assert "threshold" not in results
     found = evaluate(str(tmp_path / "run"), path)
-    assert [found[name] for name in ("f1", "exact")] == [
-        results[name] for name in ("f1", "exact")]
+    assert [found[name] for name in ("f1", "exact")] == [results[name] for name in ("f1", "exact")]
     questions = read_questions(path)
-    blank = [row["answer"] == "" for row in load(str(tmp_path / "run")).answer(
-        questions.questions, questions.texts)]
+    blank = [
+        row["answer"] == ""
+        for row in load(str(tmp_path / "run")).answer(questions.questions, questions.texts)
+    ]
     assert any(blank), "it must make a difference"

@@ -35,11 +35,16 @@ def _questions(text, place, question="who", answers=("?",)):
 
 def test_files_of_both_versions_are_read(tmp_path):
     first = squad_files.write(
-        tmp_path / "1.json", squad_files.paragraph(
-            "Łódź is a city.", ("a", "Where?", "Łódź", "a city"), ("b", "What?", "a city")))
+        tmp_path / "1.json",
+        squad_files.paragraph(
+            "Łódź is a city.", ("a", "Where?", "Łódź", "a city"), ("b", "What?", "a city")
+        ),
+    )
     passage = squad_files.paragraph("Nobody knows.", ("c", "Who?"))
-    passage["qas"][0] |= {"is_impossible": True, "plausible_answers": [
-        {"text": "Nobody", "answer_start": 0}]}
+    passage["qas"][0] |= {
+        "is_impossible": True,
+        "plausible_answers": [{"text": "Nobody", "answer_start": 0}],
+    }
     second = squad_files.write(tmp_path / "2.json", passage, version="v2.0")
     found = read_questions([first, second])
     assert found.ids == ["a", "b", "c"] and found.questions == ["Where?", "What?", "Who?"]
@@ -60,39 +65,99 @@ def test_to_predict_no_answers_are_needed(tmp_path):
 
 
 def test_an_answer_that_is_elsewhere_is_an_error_or_counted(tmp_path):
-    passage = squad_files.paragraph("A red fox.", ("a", "What?", "fox", "red"),
-                                    ("b", "How?", "red"))
+    passage = squad_files.paragraph(
+        "A red fox.", ("a", "What?", "fox", "red"), ("b", "How?", "red")
+    )
     passage["qas"][0]["answers"][0]["answer_start"] = 7
     passage["qas"][1]["answers"][0]["answer_start"] = -8
     path = squad_files.write(tmp_path / "x.json", passage)
-    with pytest.raises(UserError, match="'fox', answer_start=7 in .*x.json, article 1, paragraph "
-                                        "1, question a"):
+    with pytest.raises(
+        UserError, match="'fox', answer_start=7 in .*x.json, article 1, paragraph 1, question a"
+    ):
         read_questions(path)
     found = read_questions(path, on_bad_text="skip")
     assert found.answers == [["fox", "red"], ["red"]]  # by which answers are judged
     assert found.places == [(2, 5), None] and found.misplaced == 2
 
 
-@pytest.mark.parametrize(("content", "message"), [
-    ("{", "must be JSON"),
-    ("[]", "must be a JSON object"),
-    ({}, "a list as data"),
-    ({"data": []}, "At least one question"),
-    ({"data": [{"paragraphs": [{"context": 3}]}]}, "a string as context.*article 1, paragraph 1"),
-    ({"data": [{"paragraphs": [{"context": "a", "qas": []}]}]}, "At least one question"),
-    ({"data": [{}, 3]}, "a list as paragraphs.*article 1"),
-    ({"data": [{"paragraphs": [{"context": "a", "qas": [{"id": 7}]}]}]}, "a string as id"),
-    ({"data": [{"paragraphs": [{"context": "a", "qas": [
-        {"id": "i", "question": "q", "answers": [{"text": "a", "answer_start": True}]}]}]}]},
-     "a whole number as answer_start.*question i"),
-    ({"data": [{"paragraphs": [{"context": "a", "qas": [
-        {"id": "i", "question": "q", "is_impossible": True,
-         "answers": [{"text": "a", "answer_start": 0}]}]}]}]}, "answers or be impossible"),
-    ({"data": [{"paragraphs": [{"context": "a", "qas": [
-        {"id": "i", "question": "q", "answers": []}] * 2}]}]}, "own id.*'i' twice"),
-    ({"data": [{"paragraphs": [{"context": "a \ud83d", "qas": []}]}]},
-     "half a surrogate pair. Received: context of .*paragraph 1"),
-])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "must be JSON"),
+        ("[]", "must be a JSON object"),
+        ({}, "a list as data"),
+        ({"data": []}, "At least one question"),
+        (
+            {"data": [{"paragraphs": [{"context": 3}]}]},
+            "a string as context.*article 1, paragraph 1",
+        ),
+        ({"data": [{"paragraphs": [{"context": "a", "qas": []}]}]}, "At least one question"),
+        ({"data": [{}, 3]}, "a list as paragraphs.*article 1"),
+        ({"data": [{"paragraphs": [{"context": "a", "qas": [{"id": 7}]}]}]}, "a string as id"),
+        (
+            {
+                "data": [
+                    {
+                        "paragraphs": [
+                            {
+                                "context": "a",
+                                "qas": [
+                                    {
+                                        "id": "i",
+                                        "question": "q",
+                                        "answers": [{"text": "a", "answer_start": True}],
+                                    }
+                                ],
+                            }
+                        ]
+                    }
+                ]
+            },
+            "a whole number as answer_start.*question i",
+        ),
+        (
+            {
+                "data": [
+                    {
+                        "paragraphs": [
+                            {
+                                "context": "a",
+                                "qas": [
+                                    {
+                                        "id": "i",
+                                        "question": "q",
+                                        "is_impossible": True,
+                                        "answers": [{"text": "a", "answer_start": 0}],
+                                    }
+                                ],
+                            }
+                        ]
+                    }
+                ]
+            },
+            "answers or be impossible",
+        ),
+        (
+            {
+                "data": [
+                    {
+                        "paragraphs": [
+                            {
+                                "context": "a",
+                                "qas": [{"id": "i", "question": "q", "answers": []}] * 2,
+                            }
+                        ]
+                    }
+                ]
+            },
+            "own id.*'i' twice",
+        ),
+        (
+            {"data": [{"paragraphs": [{"context": "a \ud83d", "qas": []}]}]},
+            "half a surrogate pair. Received: context of .*paragraph 1",
+        ),
+    ],
+)
 def test_what_is_no_file_of_squad_is_said(tmp_path, content, message):
     path = tmp_path / "x.json"
     path.write_text(content if isinstance(content, str) else json.dumps(content))
@@ -127,13 +192,21 @@ def test_rows_are_cls_question_sep_window_sep_with_the_places_of_the_answer(toke
     # Room for 5 of 10 tokens beside "who": from 0, 3 and 6 on, the shortest first.
     rows = [[int(i) for i in ids] for ids in windows.passages]
     first = PIECES.index("w0")
-    assert rows == [list(range(first + 6, first + 10)), list(range(first, first + 5)),
-                    list(range(first + 3, first + 8))]
+    assert rows == [
+        list(range(first + 6, first + 10)),
+        list(range(first, first + 5)),
+        list(range(first + 3, first + 8)),
+    ]
     assert windows.labels.tolist() == [[0, 0], [0, 0], [3 + 2, 3 + 3]]
     examples = window_examples(windows, tokenizer, length=9, batch_size=4, shuffle=False)
     batch = examples.batch(0)
     assert batch["token_ids"][2].tolist() == [
-        CLS, PIECES.index("who"), SEP, *range(first + 3, first + 8), SEP]
+        CLS,
+        PIECES.index("who"),
+        SEP,
+        *range(first + 3, first + 8),
+        SEP,
+    ]
     assert batch["segment_ids"][2].tolist() == [0, 0, 0, 1, 1, 1, 1, 1, 1]
     assert batch["label"].tolist() == [[0, 0], [0, 0], [5, 6], [0, 0]]
     assert batch["sample_weight"].tolist() == [1, 1, 1, 0]
@@ -153,8 +226,9 @@ def test_an_answer_in_part_of_a_token_or_in_stripped_accents_has_that_token(toke
     text = "w1 e\u0301 . w25."
     for answer, wanted in (("\u0301", (4, 4)), ("5", (6, 6)), ("e\u0301 .", (4, 5)), (" ", None)):
         place = text.index(answer), text.index(answer) + len(answer)
-        windows = cut_windows(_questions(text, place), tokenizer, length=20, max_question=5,
-                              stride=9)
+        windows = cut_windows(
+            _questions(text, place), tokenizer, length=20, max_question=5, stride=9
+        )
         assert windows.labels.tolist() == [list(wanted or (0, 0))]
         assert windows.weights.tolist() == [float(wanted is not None)]
 
@@ -175,9 +249,11 @@ def test_an_answer_that_no_window_holds_is_not_learnt_as_none(tokenizer):
     windows = cut_windows(_questions(text, place), tokenizer, length=9, max_question=5, stride=None)
     assert windows.labels.any() and windows.weights.all() and windows.lost == 0
     assert sorted(ids[0] for ids in windows.passages) == [
-        PIECES.index(f"w{n}") for n in (0, 2, 4, 6)]
-    smallest = cut_windows(_questions("w1 w2", None, "who who"), tokenizer, length=6,
-                           max_question=2, stride=None)
+        PIECES.index(f"w{n}") for n in (0, 2, 4, 6)
+    ]
+    smallest = cut_windows(
+        _questions("w1 w2", None, "who who"), tokenizer, length=6, max_question=2, stride=None
+    )
     assert len(smallest) == 2
 
 

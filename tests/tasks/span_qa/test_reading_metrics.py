@@ -9,9 +9,15 @@ from keras_attn.tasks.span_qa.metrics import f1, normalized, reading_metrics
 
 GOLDEN = json.loads((pathlib.Path(__file__).parents[2] / "golden/squad_metrics.json").read_text())
 NAMES = {
-    "exact": "exact", "f1": "f1", "HasAns_exact": "has_answer_exact", "HasAns_f1": "has_answer_f1",
-    "NoAns_exact": "no_answer_exact", "NoAns_f1": "no_answer_f1", "best_exact": "best_exact",
-    "best_f1": "best_f1", "best_exact_thresh": "best_exact_threshold",
+    "exact": "exact",
+    "f1": "f1",
+    "HasAns_exact": "has_answer_exact",
+    "HasAns_f1": "has_answer_f1",
+    "NoAns_exact": "no_answer_exact",
+    "NoAns_f1": "no_answer_f1",
+    "best_exact": "best_exact",
+    "best_f1": "best_f1",
+    "best_exact_thresh": "best_exact_threshold",
     "best_f1_thresh": "best_f1_threshold",
 }
 
@@ -23,15 +29,20 @@ def _columns(cases):
 def test_they_equal_those_of_version_1_1():
     (golden,) = GOLDEN["1.1"]
     found = reading_metrics(*_columns(golden["cases"]))
-    assert found == pytest.approx({"exact": golden["printed"]["exact_match"] / 100,
-                                   "f1": golden["printed"]["f1"] / 100}, rel=1e-12)
+    assert found == pytest.approx(
+        {"exact": golden["printed"]["exact_match"] / 100, "f1": golden["printed"]["f1"] / 100},
+        rel=1e-12,
+    )
 
 
 @pytest.mark.parametrize("golden", GOLDEN["2.0"], ids=lambda golden: str(golden["threshold"]))
 def test_they_equal_those_of_version_2_0(golden):
     found = reading_metrics(*_columns(golden["cases"]), golden["threshold"])
-    wanted = {NAMES[name]: value / (1 if "thresh" in name else 100)
-              for name, value in golden["printed"].items() if "total" not in name}
+    wanted = {
+        NAMES[name]: value / (1 if "thresh" in name else 100)
+        for name, value in golden["printed"].items()
+        if "total" not in name
+    }
     assert found == pytest.approx(wanted, rel=1e-12)
 
 

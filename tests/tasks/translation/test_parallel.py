@@ -34,16 +34,22 @@ def test_packed_files_and_tables_are_read(tmp_path):
     (tmp_path / "a.tsv").write_text("en\tde\none\teins\n")
     found = read_parallel(str(tmp_path / "a.tsv"), columns=("en", "de"))
     assert (found.sources, found.targets, found.where(0)) == (
-        ["one"], ["eins"], f"{tmp_path / 'a.tsv'}, line 2")
+        ["one"],
+        ["eins"],
+        f"{tmp_path / 'a.tsv'}, line 2",
+    )
 
 
-@pytest.mark.parametrize("source, target, message", [
-    ([b"a", b"b"], [b"x"], "number of lines.*a.en has 2, .*a.de has 1"),
-    ([b"a"], [b"x", b"y", b"z"], "a.en has 1, .*a.de has 3"),
-    ([b"a", b"  "], [b"x", b"y"], "no source at .*a.en, line 2"),
-    ([b"a", b"b"], [b"", b"y"], "no target at .*a.de, line 1"),
-    ([b"a", b"b"], [b"x", b"\xff"], "Text in utf-8.*a.de, line 2"),
-])
+@pytest.mark.parametrize(
+    "source, target, message",
+    [
+        ([b"a", b"b"], [b"x"], "number of lines.*a.en has 2, .*a.de has 1"),
+        ([b"a"], [b"x", b"y", b"z"], "a.en has 1, .*a.de has 3"),
+        ([b"a", b"  "], [b"x", b"y"], "no source at .*a.en, line 2"),
+        ([b"a", b"b"], [b"", b"y"], "no target at .*a.de, line 1"),
+        ([b"a", b"b"], [b"x", b"\xff"], "Text in utf-8.*a.de, line 2"),
+    ],
+)
 def test_what_is_wrong_is_said_with_its_line(tmp_path, source, target, message):
     with pytest.raises(UserError, match=message):
         read_parallel(*_files(tmp_path, source, target))

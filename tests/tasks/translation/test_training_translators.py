@@ -26,25 +26,40 @@ def corpus(tmp_path_factory):
 def test_the_case_and_the_marks_count_as_the_run_says(corpus, tmp_path):
     texts, references = ["The cat , red"], ["the cat, red"]
     for lowercase, tokenize, alike in (
-            (True, "13a", True), (False, "13a", False), (True, "none", False)):
+        (True, "13a", True),
+        (False, "13a", False),
+        (True, "none", False),
+    ):
         scores = translation_scores(texts, references, lowercase, tokenize)
         assert (scores["bleu"][0] > 99.9) == alike
         assert f"case:{'lc' if lowercase else 'mixed'}" in scores["bleu"][1]
-    results = finetune(config_of(corpus, **{"eval.lowercase": True, "eval.tokenize": "none"}),
-                       workdir=str(tmp_path / "run"))
+    results = finetune(
+        config_of(corpus, **{"eval.lowercase": True, "eval.tokenize": "none"}),
+        workdir=str(tmp_path / "run"),
+    )
     assert "case:lc|" in results["bleu_signature"] and "tok:none|" in results["bleu_signature"]
     assert "case:lc|" in results["chrf_signature"]
-    again = evaluate(str(tmp_path / "run"), str(corpus / "valid.en"),
-                                  target=str(corpus / "valid.de"))
+    again = evaluate(
+        str(tmp_path / "run"), str(corpus / "valid.en"), target=str(corpus / "valid.de")
+    )
     assert again["bleu_signature"] == results["bleu_signature"]
 
 
 @pytest.fixture(scope="module")
 def patient(corpus):
     """The workdir of a run with sines for positions that ends early, and its results."""
-    config = config_of(corpus, **{
-        "data.length": 64, "model.positions": "sinusoidal", "train.steps": 60, "eval.every": 4,
-        "eval.metric": "bleu", "eval.patience": 2, "train.learning_rate": 1e-9})
+    config = config_of(
+        corpus,
+        **{
+            "data.length": 64,
+            "model.positions": "sinusoidal",
+            "train.steps": 60,
+            "eval.every": 4,
+            "eval.metric": "bleu",
+            "eval.patience": 2,
+            "train.learning_rate": 1e-9,
+        },
+    )
     return corpus / "patient", finetune(config, workdir=str(corpus / "patient"))
 
 
@@ -59,9 +74,17 @@ def test_a_run_ends_when_bleu_grows_no_more(patient):
 
 @pytest.mark.slow
 def test_patience_goes_with_a_mean_of_checkpoints(corpus, tmp_path):
-    config = config_of(corpus, **{
-        "train.steps": 60, "eval.every": 4, "eval.patience": 2, "train.learning_rate": 1e-9,
-        "checkpoint.every": 4, "checkpoint.average": 2})
+    config = config_of(
+        corpus,
+        **{
+            "train.steps": 60,
+            "eval.every": 4,
+            "eval.patience": 2,
+            "train.learning_rate": 1e-9,
+            "checkpoint.every": 4,
+            "checkpoint.average": 2,
+        },
+    )
     results = finetune(config, workdir=str(tmp_path / "run"))
     assert results["steps"] == 12
     again = finetune(config, workdir=str(tmp_path / "run"))
@@ -76,34 +99,54 @@ def test_a_saved_model_searches_as_far_as_its_longest_text_needs(patient, tmp_pa
         found = saved.serve(tf.constant(texts))
         wanted = load(str(patient[0])).translate(texts, beam=3, length_penalty=0.2, nbest=1)
         assert [one.decode() for one in found["translation"].numpy()] == [
-            row[0]["text"] for row in wanted]
+            row[0]["text"] for row in wanted
+        ]
         np.testing.assert_allclose(found["score"], [row[0]["score"] for row in wanted], atol=1e-5)
 
 
 def test_a_set_of_tfds_is_learned_from(tmp_path):
     import tensorflow_datasets as tfds
 
-    columns = {split: tf.data.Dataset.from_tensor_slices(
-        {"en": ["red cat", "dog"] * 20, "de": ["rot Katze", "Hund"] * 20})
-        for split in ("train", "validation")}
+    columns = {
+        split: tf.data.Dataset.from_tensor_slices(
+            {"en": ["red cat", "dog"] * 20, "de": ["rot Katze", "Hund"] * 20}
+        )
+        for split in ("train", "validation")
+    }
     tfds.dataset_builders.store_as_tfds_dataset(
-        name="two_tongues", version="1.0.0", data_dir=tmp_path / "tfds", split_datasets=columns,
-        features=tfds.features.FeaturesDict({"en": tf.string, "de": tf.string}))
+        name="two_tongues",
+        version="1.0.0",
+        data_dir=tmp_path / "tfds",
+        split_datasets=columns,
+        features=tfds.features.FeaturesDict({"en": tf.string, "de": tf.string}),
+    )
     tfds.core.add_data_dir(str(tmp_path / "tfds"))
-    results = finetune(config_of(tmp_path, **{
-        "data.train.source": "tfds:two_tongues", "data.train.target": None,
-        "data.validation.source": "tfds:two_tongues", "data.validation.target": None,
-        "data.source_column": "en", "data.target_column": "de", "data.vocab_size": 40}),
-        workdir=str(tmp_path / "run"))
+    results = finetune(
+        config_of(
+            tmp_path,
+            **{
+                "data.train.source": "tfds:two_tongues",
+                "data.train.target": None,
+                "data.validation.source": "tfds:two_tongues",
+                "data.validation.target": None,
+                "data.source_column": "en",
+                "data.target_column": "de",
+                "data.vocab_size": 40,
+            },
+        ),
+        workdir=str(tmp_path / "run"),
+    )
     assert results["steps"] == 4 and 0 <= results["bleu"] <= 100
 
 
 def test_a_table_is_the_same_as_two_files(corpus, tmp_path):
     sides = [(corpus / f"train.{side}").read_text().splitlines() for side in ("de", "en")]
-    (tmp_path / "train.tsv").write_text("\n".join(
-        ["other\tgerman\tenglish", *map("x\t{}\t{}".format, *sides)]))
-    data = config_of(corpus, **{"data.source_column": "english",
-                                "data.target_column": "german"}).data
+    (tmp_path / "train.tsv").write_text(
+        "\n".join(["other\tgerman\tenglish", *map("x\t{}\t{}".format, *sides)])
+    )
+    data = config_of(
+        corpus, **{"data.source_column": "english", "data.target_column": "german"}
+    ).data
     table = read_sentences(data, str(tmp_path / "train.tsv"), None, "train")
     files = read_sentences(data, data.train.source, data.train.target, "train")
     assert list(table.pairs()) == list(files.pairs()) == list(zip(*reversed(sides), strict=True))
@@ -118,13 +161,20 @@ def test_what_a_run_will_cost_is_told_without_one(corpus, tmp_path, monkeypatch)
 
 @pytest.mark.slow
 def test_a_run_that_goes_on_ends_with_the_same_bits(corpus, tmp_path):
-    fields = {"checkpoint.every": 3, "checkpoint.average": 2, "model.dropout": 0.1,
-              "train.schedule": "constant", "train.warmup_fraction": 0.0}
-    wanted = finetune(config_of(corpus, **fields, **{"train.steps": 12}),
-                      workdir=str(tmp_path / "whole"))
+    fields = {
+        "checkpoint.every": 3,
+        "checkpoint.average": 2,
+        "model.dropout": 0.1,
+        "train.schedule": "constant",
+        "train.warmup_fraction": 0.0,
+    }
+    wanted = finetune(
+        config_of(corpus, **fields, **{"train.steps": 12}), workdir=str(tmp_path / "whole")
+    )
     for steps in (7, 12):  # it ends between two regular checkpoints
-        found = finetune(config_of(corpus, **fields, **{"train.steps": steps}),
-                         workdir=str(tmp_path / "broken"))
+        found = finetune(
+            config_of(corpus, **fields, **{"train.steps": steps}), workdir=str(tmp_path / "broken")
+        )
     assert found["weights_sha256"] == wanted["weights_sha256"]
 
 
@@ -138,32 +188,43 @@ def test_devices_change_nothing_but_rounding(corpus, tmp_path):
 
 @pytest.mark.slow
 def test_how_it_is_computed_changes_little(corpus, tmp_path):
-    found = [finetune(config_of(corpus, **{"train.steps": 6, **fields}),
-                      workdir=str(tmp_path / str(number)))
-             for number, fields in enumerate((
-                 {}, {"train.jit": True},  # other batches, of fewer shapes
-                 {"train.precision": "mixed_bfloat16"}, {"train.precision": "mixed_float16"}))]
+    found = [
+        finetune(
+            config_of(corpus, **{"train.steps": 6, **fields}), workdir=str(tmp_path / str(number))
+        )
+        for number, fields in enumerate(
+            (
+                {},
+                {"train.jit": True},  # other batches, of fewer shapes
+                {"train.precision": "mixed_bfloat16"},
+                {"train.precision": "mixed_float16"},
+            )
+        )
+    ]
     losses = [one["loss"] for one in found]
     assert losses == pytest.approx([losses[0]] * 4, rel=0.01)
     assert max(losses) < 0.95 * np.log(60), "they must have learned"
     assert len({one["weights_sha256"] for one in found}) == 4
 
 
-@pytest.mark.parametrize("fields, message", [
-    ({"data.train.source": None}, "data.train.source must name"),
-    ({"data.train.target": "nowhere"}, "nowhere"),
-    ({"data.length": 3}, "A sentence of at most 2 tokens.*at .*train.en, line"),
-    ({"model.size": "huge"}, "tiny, base, big"),
-    ({"model.num_heads": 5}, "num_heads=5"),
-    ({"data.subwords": "words"}, "bpe, unigram"),
-    ({"eval.metric": "blue"}, "Did you mean bleu"),
-    ({"eval.metric": "bleu", "checkpoint.average": 2}, "checkpoint.average must be 1"),
-    ({"train.schedule": "root"}, "inverse_sqrt"),
-    ({"train.warmup_fraction": 0.0}, "inverse_sqrt needs a warmup"),
-    ({"checkpoint.average": 2}, "needs checkpoint.every"),
-    ({"eval.tokenize": "words"}, "13a"),
-    ({"data.encoding": "latin-99"}, "encoding must be known"),
-])
+@pytest.mark.parametrize(
+    "fields, message",
+    [
+        ({"data.train.source": None}, "data.train.source must name"),
+        ({"data.train.target": "nowhere"}, "nowhere"),
+        ({"data.length": 3}, "A sentence of at most 2 tokens.*at .*train.en, line"),
+        ({"model.size": "huge"}, "tiny, base, big"),
+        ({"model.num_heads": 5}, "num_heads=5"),
+        ({"data.subwords": "words"}, "bpe, unigram"),
+        ({"eval.metric": "blue"}, "Did you mean bleu"),
+        ({"eval.metric": "bleu", "checkpoint.average": 2}, "checkpoint.average must be 1"),
+        ({"train.schedule": "root"}, "inverse_sqrt"),
+        ({"train.warmup_fraction": 0.0}, "inverse_sqrt needs a warmup"),
+        ({"checkpoint.average": 2}, "needs checkpoint.every"),
+        ({"eval.tokenize": "words"}, "13a"),
+        ({"data.encoding": "latin-99"}, "encoding must be known"),
+    ],
+)
 def test_what_cannot_be_meant_is_said(corpus, tmp_path, fields, message):
     config = config_of(corpus)
     for name, value in fields.items():
@@ -178,6 +239,8 @@ def test_what_cannot_be_meant_is_said(corpus, tmp_path, fields, message):
 
 
 def test_subwords_that_are_never_learned_are_told(corpus, tmp_path, capsys):
-    finetune(config_of(corpus, **{"data.vocab_size": 1000, "train.steps": 1}),
-             workdir=str(tmp_path / "run"))
+    finetune(
+        config_of(corpus, **{"data.vocab_size": 1000, "train.steps": 1}),
+        workdir=str(tmp_path / "run"),
+    )
     assert "subwords; the others will not be learned" in capsys.readouterr().out

@@ -34,8 +34,10 @@ def corpus(tmp_path_factory):
 @pytest.fixture(scope="module")
 def translator(corpus):
     """The workdir of a translator, and its results."""
-    config = config_of(corpus, **{"train.steps": 1000, "eval.every": 500, "checkpoint.every": 20,
-                                  "checkpoint.average": 3})
+    config = config_of(
+        corpus,
+        **{"train.steps": 1000, "eval.every": 500, "checkpoint.every": 20, "checkpoint.average": 3},
+    )
     return corpus / "run", finetune(config, workdir=str(corpus / "run")), config
 
 
@@ -49,15 +51,22 @@ def test_it_learns_to_translate(translator, corpus):
     sources = (corpus / "valid.en").read_text().splitlines()
     targets = (corpus / "valid.de").read_text().splitlines()
     from sacrebleu import corpus_bleu
+
     told = load(str(workdir)).translate(sources, beam=2)
     assert corpus_bleu(told, [targets]).score == pytest.approx(results["bleu"], abs=1e-6)
-    measured = evaluate(str(workdir), str(corpus / "valid.en"),
-                        target=str(corpus / "valid.de"), batch_size=7)
+    measured = evaluate(
+        str(workdir), str(corpus / "valid.en"), target=str(corpus / "valid.de"), batch_size=7
+    )
     for name in ("bleu", "chrf", "bleu_signature", "chrf_signature"):
         assert measured[name] == results[name]
     assert measured["examples"] == len(sources) and measured["skipped"] == 0
-    short = evaluate(str(workdir), str(corpus / "valid.en"),
-                        target=str(corpus / "valid.de"), beam=1, length_penalty=0.0)
+    short = evaluate(
+        str(workdir),
+        str(corpus / "valid.en"),
+        target=str(corpus / "valid.de"),
+        beam=1,
+        length_penalty=0.0,
+    )
     greedy = load(str(workdir)).translate(sources, beam=1)
     assert short["bleu"] == pytest.approx(corpus_bleu(greedy, [targets]).score, abs=1e-6)
 
@@ -66,12 +75,17 @@ def test_its_loops_copy_no_cache(translator):
     made = load(str(translator[0]))
     inputs = {name: np.ones((2, 8), np.int32) for name in ("token_ids", "padding_mask")}
     limits = np.full(2, 4, np.int32)
-    searches = [made._search.get_concrete_function(inputs, limits, 2, 4, 0.6, False),
-                ExportedTranslator(made).serve.get_concrete_function()]
+    searches = [
+        made._search.get_concrete_function(inputs, limits, 2, 4, 0.6, False),
+        ExportedTranslator(made).serve.get_concrete_function(),
+    ]
     for search in searches:
         functions = search.graph.as_graph_def().library.function
-        bodies = [{node.op for node in function.node_def} for function in functions
-                  if "while_body" in function.signature.name]
+        bodies = [
+            {node.op for node in function.node_def}
+            for function in functions
+            if "while_body" in function.signature.name
+        ]
         assert any("TensorStridedSliceUpdate" in body for body in bodies)
 
 
@@ -85,10 +99,15 @@ def test_scores_are_those_of_whole_passes(translator, corpus):
         for one in found:
             target = made.subwords.encode([one["text"]])[0]
             label = [*target, END_ID] if one["finished"] else target
-            logits = np.asarray(made.model({
-                "token_ids": np.array([[*ids, END_ID]], np.int32),
-                "target_ids": np.array([[BEGIN_ID, *label[:-1]]], np.int32)})["logits"],
-                np.float64)[0]
+            logits = np.asarray(
+                made.model(
+                    {
+                        "token_ids": np.array([[*ids, END_ID]], np.int32),
+                        "target_ids": np.array([[BEGIN_ID, *label[:-1]]], np.int32),
+                    }
+                )["logits"],
+                np.float64,
+            )[0]
             log = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
             own = log[np.arange(len(label)), label].sum()
             # A text may be made of other pieces than it is cut into.
@@ -109,13 +128,18 @@ def test_half_precision_translates_alike(translator, corpus, tmp_path):
     for (a,), (b,) in itertools.compress(zip(*found, strict=True), same):
         # bfloat16 has 8 bits: an error of 0.4 % in each logit.
         assert b["log_probability"] == pytest.approx(
-            a["log_probability"], abs=0.05 * len(a["text"].split()) + 0.05)
+            a["log_probability"], abs=0.05 * len(a["text"].split()) + 0.05
+        )
         assert b["log_probability"] != a["log_probability"]
     out = tmp_path / "out.txt"
     translate_file(str(workdir), str(corpus / "valid.en"), str(out), precision="bfloat16")
     assert out.read_text().splitlines() == [one["text"] for (one,) in found[1]]
-    measured = evaluate(str(workdir), str(corpus / "valid.en"),
-                        target=str(corpus / "valid.de"), precision="bfloat16")
+    measured = evaluate(
+        str(workdir),
+        str(corpus / "valid.en"),
+        target=str(corpus / "valid.de"),
+        precision="bfloat16",
+    )
     targets = (corpus / "valid.de").read_text().splitlines()
     told = translation_scores([one["text"] for (one,) in found[1]], targets)
     assert measured["bleu"] == pytest.approx(told["bleu"][0])
@@ -138,15 +162,18 @@ def test_a_translation_does_not_depend_on_its_batch(translator, corpus):
         alone = model.translate(texts, beam=4, nbest=4, batch_size=size)
         for one, other in zip(together, alone, strict=True):
             assert [row["text"] for row in one] == [row["text"] for row in other]
-            np.testing.assert_allclose([row["score"] for row in one],
-                                       [row["score"] for row in other], atol=1e-4)
+            np.testing.assert_allclose(
+                [row["score"] for row in one], [row["score"] for row in other], atol=1e-4
+            )
     for rows in together[:9]:
         scores = [row["score"] for row in rows]
         assert scores == sorted(scores, reverse=True)
 
 
 def test_alignments_are_of_the_tokens(translator):
-    (best, _), = load(str(translator[0])).translate(["red cat sees dog"], nbest=2, alignments=True)
+    ((best, _),) = load(str(translator[0])).translate(
+        ["red cat sees dog"], nbest=2, alignments=True
+    )
     attention = best["attention"]
     assert attention.shape == (len(best["tokens"]), len(best["source_tokens"]))
     np.testing.assert_allclose(attention.sum(axis=1), 1.0, atol=1e-5)
@@ -177,7 +204,8 @@ def test_a_saved_model_translates_alike(translator, corpus, tmp_path):
     found = saved.serve(tf.constant(texts))
     wanted = load(str(translator[0])).translate(texts, beam=2, nbest=1)
     assert [one.decode() for one in found["translation"].numpy()] == [
-        row[0]["text"] for row in wanted]
+        row[0]["text"] for row in wanted
+    ]
     np.testing.assert_allclose(found["score"], [row[0]["score"] for row in wanted], atol=1e-5)
     assert saved.serve(tf.constant([], tf.string))["translation"].shape == (0,)
     with pytest.raises(tf.errors.InvalidArgumentError, match="at most 31 tokens"):
@@ -188,8 +216,9 @@ def test_a_saved_model_translates_alike(translator, corpus, tmp_path):
 
 def test_a_call_can_be_ended_between_batches(translator):
     answers = [False, True]
-    found = load(str(translator[0])).translate(["cat", "dog", "bird"], batch_size=1,
-                                               stop=lambda: answers.pop(0))
+    found = load(str(translator[0])).translate(
+        ["cat", "dog", "bird"], batch_size=1, stop=lambda: answers.pop(0)
+    )
     assert found is None and not answers
 
 
@@ -226,7 +255,8 @@ def test_long_files_keep_their_order_and_the_numbers_of_their_lines(translator, 
     path.write_text("\n".join(lines))
     translate_file(workdir, str(path), str(tmp_path / "out.txt"), beam=1)
     assert (tmp_path / "out.txt").read_text().splitlines() == [
-        " ".join(WORDS[word] for word in line.split()) for line in lines]
+        " ".join(WORDS[word] for word in line.split()) for line in lines
+    ]
     path.write_text("\n".join([*lines[:-1], "cat " * 40]))
     with pytest.raises(UserError, match="line 1101"):
         translate_file(workdir, str(path), str(tmp_path / "other.txt"), beam=1)
@@ -235,9 +265,10 @@ def test_long_files_keep_their_order_and_the_numbers_of_their_lines(translator, 
 
 def test_lines_that_cannot_be_translated_are_said_or_counted(translator, tmp_path, capsys):
     workdir, path = str(translator[0]), tmp_path / "in.txt"
-    for content, message in ((b"dog\n\xff\n", "Text in utf-8.*line 2"),
-                             (b"dog\n" + b"cat " * 40 + b"\n",
-                              "A line of at most 31 tokens.*line 2")):
+    for content, message in (
+        (b"dog\n\xff\n", "Text in utf-8.*line 2"),
+        (b"dog\n" + b"cat " * 40 + b"\n", "A line of at most 31 tokens.*line 2"),
+    ):
         path.write_bytes(content)
         with pytest.raises(UserError, match=message):
             translate_file(workdir, str(path), str(tmp_path / "out.txt"))
@@ -275,8 +306,12 @@ def test_wrong_wishes_are_named(translator, tmp_path):
     with pytest.raises(UserError, match="at most 31 tokens.*a.en, line 2"):
         evaluate(str(translator[0]), str(tmp_path / "a.en"), target=str(tmp_path / "a.en"))
     with pytest.raises(UserError, match="Sentences of at most 31 tokens"):
-        evaluate(str(translator[0]), str(tmp_path / "b.en"), target=str(tmp_path / "b.en"),
-                              on_bad_text="skip")
+        evaluate(
+            str(translator[0]),
+            str(tmp_path / "b.en"),
+            target=str(tmp_path / "b.en"),
+            on_bad_text="skip",
+        )
     for wrong in ("a\udcff", None):
         with pytest.raises(UserError, match="Texts are needed.*as text 2"):
             model.translate(["dog", wrong])
@@ -287,16 +322,21 @@ def test_wrong_wishes_are_named(translator, tmp_path):
 
 
 def test_what_is_too_long_or_nothing_is_left_out_and_counted(translator, corpus, tmp_path, capsys):
-    sources, targets = ["dog", "cat " * 40, "\u200b", "red", "big"], [
-        "Hund", "Katze", "rot", "\u200b", "groß " * 40]
+    sources, targets = (
+        ["dog", "cat " * 40, "\u200b", "red", "big"],
+        ["Hund", "Katze", "rot", "\u200b", "groß " * 40],
+    )
     paths = [tmp_path / "x.en", tmp_path / "x.de"]
     for path, lines in zip(paths, (sources, targets), strict=True):
         path.write_text("\n".join(lines))
-    found = evaluate(str(translator[0]), str(paths[0]), target=str(paths[1]),
-                     on_bad_text="skip")
+    found = evaluate(str(translator[0]), str(paths[0]), target=str(paths[1]), on_bad_text="skip")
     assert (found["examples"], found["skipped"]) == (4, 1), "whatever the references are"
-    fields = {"data.vocab": str(translator[0] / "subwords.model"), "train.steps": 1,
-              "data.validation.source": str(paths[0]), "data.validation.target": str(paths[1])}
+    fields = {
+        "data.vocab": str(translator[0] / "subwords.model"),
+        "train.steps": 1,
+        "data.validation.source": str(paths[0]),
+        "data.validation.target": str(paths[1]),
+    }
     for wrong in (1, 2, 3, 4):
         for path, lines in zip(paths, (sources, targets), strict=True):
             path.write_text("\n".join(["dog", lines[wrong]]))
@@ -306,8 +346,9 @@ def test_what_is_too_long_or_nothing_is_left_out_and_counted(translator, corpus,
     for path, lines in zip(paths, (sources, targets), strict=True):
         path.write_text("\n".join(lines))
     capsys.readouterr()
-    finetune(config_of(corpus, **fields, **{"data.on_bad_text": "skip"}),
-             workdir=str(tmp_path / "run"))
+    finetune(
+        config_of(corpus, **fields, **{"data.on_bad_text": "skip"}), workdir=str(tmp_path / "run")
+    )
     said = capsys.readouterr().out
     assert "1 validation sentence ·" in said
     assert "2 left out: too long · 2 left out: empty" in said
@@ -327,13 +368,17 @@ def test_what_does_not_go_with_the_weights_to_start_from_is_named(translator, co
     (tmp_path / "other").mkdir()
     other.write(tmp_path / "other")
     for fields, message in (
-            ({"model.hidden_dim": 64}, "hidden_dim=64, it has 32"),
-            ({"model.norm_first": False}, "norm_first=False, it has True"),
-            ({"data.vocab": str(tmp_path / "other")}, "data.vocab must be that of"),
-            ({"data.length": 64}, "data.length must be at most the positions")):
+        ({"model.hidden_dim": 64}, "hidden_dim=64, it has 32"),
+        ({"model.norm_first": False}, "norm_first=False, it has True"),
+        ({"data.vocab": str(tmp_path / "other")}, "data.vocab must be that of"),
+        ({"data.length": 64}, "data.length must be at most the positions"),
+    ):
         with pytest.raises(UserError, match=message):
-            finetune(config_of(corpus, **fields), workdir=str(tmp_path / "run"),
-                     pretrained=str(translator[0]))
+            finetune(
+                config_of(corpus, **fields),
+                workdir=str(tmp_path / "run"),
+                pretrained=str(translator[0]),
+            )
     assert not (tmp_path / "run").exists()
 
 
@@ -344,11 +389,16 @@ def test_a_translator_starts_from_another(translator, corpus, tmp_path):
     assert results["bleu"] == pytest.approx(translator[1]["bleu"], abs=0.5)
 
 
-@pytest.mark.parametrize("options, message", [
-    ({"beam": 2.5}, "beam must be 1, 2, …. Received: beam=2.5"), ({"beam": 0}, "beam=0"),
-    ({"batch_size": 0}, "batch_size=0"), ({"beam": 2, "nbest": 3}, r"nbest must be in \[1, 2\]"),
-    ({"length_penalty": -1.0}, "length_penalty=-1.0"),
-])
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"beam": 2.5}, "beam must be 1, 2, …. Received: beam=2.5"),
+        ({"beam": 0}, "beam=0"),
+        ({"batch_size": 0}, "batch_size=0"),
+        ({"beam": 2, "nbest": 3}, r"nbest must be in \[1, 2\]"),
+        ({"length_penalty": -1.0}, "length_penalty=-1.0"),
+    ],
+)
 def test_wrong_arguments_of_translating_are_named(translator, options, message):
     with pytest.raises(UserError, match=message):
         load(str(translator[0])).translate(["cat"], **options)

@@ -10,8 +10,10 @@ from keras_attn.text.subwords import BEGIN_ID, END_ID, PAD_ID
 
 def _pairs(count=100, seed=0):
     random = np.random.default_rng(seed)
-    return [[random.integers(4, 50, size).astype("int32") for size in random.integers(0, 30, count)]
-            for _ in range(2)]
+    return [
+        [random.integers(4, 50, size).astype("int32") for size in random.integers(0, 30, count)]
+        for _ in range(2)
+    ]
 
 
 def _batches(**options):
@@ -69,8 +71,9 @@ def test_few_shapes_hold_the_same_pairs():
         weights += batch["sample_weight"].sum()
     assert set(shapes) <= {4, 8, 12, 16, 24, 32}
     longest = {max(map(len, pair)) + 1 for pair in zip(*_pairs(), strict=True)}
-    assert set(shapes) == {min(size for size in (4, 8, 12, 16, 24, 32) if size >= length)
-                           for length in longest}
+    assert set(shapes) == {
+        min(size for size in (4, 8, 12, 16, 24, 32) if size >= length) for length in longest
+    }
     assert weights == sum(len(target) + 1 for target in _pairs()[1])
 
 
@@ -87,14 +90,18 @@ def test_epochs_differ_and_a_batch_is_a_function_of_seed_and_number():
     batches, again, other = _batches(), _batches(), _batches(seed=1)
     count = batches.num_batches
     assert batches.numbers(3).tolist() == again.numbers(3).tolist()
-    epochs = [[tuple(sorted(source.numbers(epoch * count + i))) for i in range(count)]
-              for source, epoch in ((batches, 0), (batches, 1), (other, 0))]
+    epochs = [
+        [tuple(sorted(source.numbers(epoch * count + i))) for i in range(count)]
+        for source, epoch in ((batches, 0), (batches, 1), (other, 0))
+    ]
     assert epochs[0] != epochs[1] and epochs[0] != epochs[2]
     again.numbers(count)
     assert batches.numbers(3).tolist() == again.numbers(3).tolist()
     plain = _batches(shuffle=False)
-    widths = [max(_whole(plain, i)[name].shape[1] for name in ("token_ids", "target_ids"))
-              for i in range(plain.num_batches)]
+    widths = [
+        max(_whole(plain, i)[name].shape[1] for name in ("token_ids", "target_ids"))
+        for i in range(plain.num_batches)
+    ]
     assert widths == sorted(widths)
 
 

@@ -42,21 +42,44 @@ def _train(engine, folder, steps, stop_at=None):
         found = evaluator.run(validation, stop)
         return found and found[0]
 
-    trainer = Trainer(step, StreamBatches(Examples(), ROWS), str(folder), total_steps=steps,
-                      peak=0.1, evaluate=evaluate, evaluate_every=4, checkpoint_every=2)
+    trainer = Trainer(
+        step,
+        StreamBatches(Examples(), ROWS),
+        str(folder),
+        total_steps=steps,
+        peak=0.1,
+        evaluate=evaluate,
+        evaluate_every=4,
+        checkpoint_every=2,
+    )
     trainer.run()
     return trainer
 
 
 def test_numpy_trains_as_tensorflow_does(tmp_path):
-    found = [_train(engine, tmp_path / name, 12) for name, engine in (
-        ("numpy", NumPyEngine()), ("tensorflow", make_engine(strategy="mirrored")))]
+    found = [
+        _train(engine, tmp_path / name, 12)
+        for name, engine in (
+            ("numpy", NumPyEngine()),
+            ("tensorflow", make_engine(strategy="mirrored")),
+        )
+    ]
     numpy, tensorflow = (records_of(tmp_path / name) for name in ("numpy", "tensorflow"))
-    names = ("step", "loss", "gradient_norm", "accuracy", "learning_rate", "validation_loss",
-             "validation_accuracy")
+    names = (
+        "step",
+        "loss",
+        "gradient_norm",
+        "accuracy",
+        "learning_rate",
+        "validation_loss",
+        "validation_accuracy",
+    )
     for name in names:
-        np.testing.assert_allclose([record.get(name, 0) for record in numpy],
-                                   [record.get(name, 0) for record in tensorflow], 1e-5)
+        np.testing.assert_allclose(
+            [record.get(name, 0) for record in numpy],
+            [record.get(name, 0) for record in tensorflow],
+            1e-5,
+        )
     slopes = [keras.ops.convert_to_numpy(trainer.step_function.model.slope) for trainer in found]
     np.testing.assert_allclose(*slopes, 1e-5)
 
@@ -82,12 +105,19 @@ def test_an_engine_is_registered_by_one_line(numpy_engine):
     assert engine.describe() == "1 x NumPy" and engine.floats == "float32"
 
 
-@pytest.mark.parametrize(("engine", "options", "message"), [
-    ("numpy", {"strategy": "mirrored"}, "The engine numpy has no option 'strategy'. It has floats"),
-    ("tensorflow", {"strateg": "auto"}, "no option 'strateg'.*Did you mean strategy"),
-    ("numpy", {"floats": "float8"}, "floats must be one of float32, float64"),
-    ("tensorflow", {"virtual_devices": -1}, "virtual_devices must be at least 0"),
-])
+@pytest.mark.parametrize(
+    ("engine", "options", "message"),
+    [
+        (
+            "numpy",
+            {"strategy": "mirrored"},
+            "The engine numpy has no option 'strategy'. It has floats",
+        ),
+        ("tensorflow", {"strateg": "auto"}, "no option 'strateg'.*Did you mean strategy"),
+        ("numpy", {"floats": "float8"}, "floats must be one of float32, float64"),
+        ("tensorflow", {"virtual_devices": -1}, "virtual_devices must be at least 0"),
+    ],
+)
 def test_options_are_those_of_the_engine(numpy_engine, engine, options, message, tmp_path):
     config = finetuning_defaults()
     config.train.seeds = 2
@@ -98,41 +128,54 @@ def test_options_are_those_of_the_engine(numpy_engine, engine, options, message,
 
 
 def test_an_engine_of_another_backend_is_one_clear_error(numpy_engine, monkeypatch):
-    monkeypatch.setattr(numpy_engine, "FIELDS",
-                        dataclasses.replace(numpy_engine.FIELDS, backend="jax"))
+    monkeypatch.setattr(
+        numpy_engine, "FIELDS", dataclasses.replace(numpy_engine.FIELDS, backend="jax")
+    )
     with pytest.raises(UserError, match="numpy requires Keras on jax.*KERAS_BACKEND=tensorflow"):
         make_engine("numpy")
 
 
 def _pretrain(*arguments):
     """The command with the engine of NumPy, on another backend, that prints what it would run."""
-    program = ("import os, pretrain.__main__ as command\n"
-               "from keras_attn.cli import command_line\n"
-               "from keras_attn.registry import ENGINES\n"
-               "ENGINES.register('numpy', 'tests.support.numpy_engine')\n"
-               "from tests.support.numpy_engine import fields\n"
-               "import dataclasses\n"
-               "fields.FIELDS = dataclasses.replace(fields.FIELDS, backend='jax')\n"
-               "command_line.import_quietly = lambda: None\n"
-               "command.main = lambda: print(os.environ['KERAS_BACKEND'], "
-               "sorted(command.run_options().items())[2:])\n"
-               "command.command()\n")
-    return subprocess.run([sys.executable, "-c", program, *arguments], text=True,
-                          capture_output=True, env={**os.environ, "KERAS_BACKEND": "torch"})
+    program = (
+        "import os, pretrain.__main__ as command\n"
+        "from keras_attn.cli import command_line\n"
+        "from keras_attn.registry import ENGINES\n"
+        "ENGINES.register('numpy', 'tests.support.numpy_engine')\n"
+        "from tests.support.numpy_engine import fields\n"
+        "import dataclasses\n"
+        "fields.FIELDS = dataclasses.replace(fields.FIELDS, backend='jax')\n"
+        "command_line.import_quietly = lambda: None\n"
+        "command.main = lambda: print(os.environ['KERAS_BACKEND'], "
+        "sorted(command.run_options().items())[2:])\n"
+        "command.command()\n"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        text=True,
+        capture_output=True,
+        env={**os.environ, "KERAS_BACKEND": "torch"},
+    )
 
 
 def test_a_command_has_the_flags_and_the_backend_of_its_engine():
-    for arguments in (["--engine=numpy", "--floats=float32"], ["-engine", "numpy", "--floats",
-                                                               "float32"]):
+    for arguments in (
+        ["--engine=numpy", "--floats=float32"],
+        ["-engine", "numpy", "--floats", "float32"],
+    ):
         assert _pretrain(*arguments).stdout == (
             "jax [('engine', 'numpy'), ('floats', 'float32'), ('pretrained', None), "
-            "('workdir', None)]\n")
+            "('workdir', None)]\n"
+        )
     assert _pretrain().stdout == (
         "tensorflow [('engine', 'tensorflow'), ('pretrained', None), ('strategy', 'auto'), "
-        "('tpu', None), ('virtual_devices', 0), ('workdir', None)]\n")
+        "('tpu', None), ('virtual_devices', 0), ('workdir', None)]\n"
+    )
     said = _pretrain("--engine=numpy", "--help").stdout
     assert "--floats  <float32|float64>: Floats to compute in." in said and "--strategy" not in said
-    for arguments, message in ((["--engine=numpy", "--strategy=mirrored"], "flag --strategy"),
-                               (["--engine=nunpy"], "Did you mean numpy")):
+    for arguments, message in (
+        (["--engine=numpy", "--strategy=mirrored"], "flag --strategy"),
+        (["--engine=nunpy"], "Did you mean numpy"),
+    ):
         done = _pretrain(*arguments)
         assert done.returncode == 2 and message in done.stderr and done.stderr.count("\n") == 1

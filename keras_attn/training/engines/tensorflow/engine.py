@@ -80,7 +80,8 @@ class TensorFlowEngine(Engine):
 
         def total(local):
             return self.strategy.reduce(
-                "SUM", self.strategy.run(first_replica_only, args=(local,)), axis=None)
+                "SUM", self.strategy.run(first_replica_only, args=(local,)), axis=None
+            )
 
         return tf.function(total, autograph=False, reduce_retracing=True)
 

@@ -71,10 +71,14 @@ def distributed_batches(batches, strategy, *, start, stop=None, accumulate=None,
                     except Exception as error:
                         errors.append(error)
                         raise
-                    yield rows if accumulate is None else {
-                        name: array.reshape(accumulate, -1, *array.shape[1:])
-                        for name, array in rows.items()
-                    }
+                    yield (
+                        rows
+                        if accumulate is None
+                        else {
+                            name: array.reshape(accumulate, -1, *array.shape[1:])
+                            for name, array in rows.items()
+                        }
+                    )
                 index += 1
 
         leading = 1 if accumulate is None else 2

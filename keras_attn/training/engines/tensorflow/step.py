@@ -22,8 +22,7 @@ from keras_attn.training.variables import is_seed, variables_by_path
 class TensorFlowStep(Step):
     """The step of a `TensorFlowEngine`; arguments as of `Engine.make_step`."""
 
-    def __init__(self, engine, model, optimizer, *, accumulate=1, clip_norm=1.0, jit=False,
-                 seed=0):
+    def __init__(self, engine, model, optimizer, *, accumulate=1, clip_norm=1.0, jit=False, seed=0):
         self.engine = engine
         self.strategy = strategy = engine.strategy
         self.model = model
@@ -44,7 +43,8 @@ class TensorFlowStep(Step):
 
     def feed(self, batches, first_step):
         feed = distributed_batches(
-            batches, self.strategy, start=first_step, accumulate=self.accumulate)
+            batches, self.strategy, start=first_step, accumulate=self.accumulate
+        )
         with feed.taking():
             feed.iterator  # noqa: B018 - starts to read
         return feed
@@ -57,10 +57,14 @@ class TensorFlowStep(Step):
         """
         # Padded to one shape: another number of steps must not trace the loop anew.
         padded = np.zeros(self.max_steps, np.float32)
-        padded[:len(learning_rates)] = learning_rates
+        padded[: len(learning_rates)] = learning_rates
         with feed.taking():
-            table = self._loop(feed.iterator, tf.constant(first_step),
-                               tf.constant(len(learning_rates)), tf.constant(padded))
+            table = self._loop(
+                feed.iterator,
+                tf.constant(first_step),
+                tf.constant(len(learning_rates)),
+                tf.constant(padded),
+            )
         return [dict(zip(self._names, row, strict=True)) for row in table.numpy().tolist()]
 
     def _run(self, batches, first_step, steps, learning_rates):
@@ -105,8 +109,9 @@ class TensorFlowStep(Step):
 
     def _replica_step(self, batch, step, scale):
         context = tf.distribute.get_replica_context()
-        rows = {name: tf.reshape(x, tf.concat([[-1], tf.shape(x)[2:]], 0))
-                for name, x in batch.items()}
+        rows = {
+            name: tf.reshape(x, tf.concat([[-1], tf.shape(x)[2:]], 0)) for name, x in batch.items()
+        }
         weights = replicas.summed(self.model.loss_weights(rows))
         scales = {name: tf.math.divide_no_nan(1.0, weight) for name, weight in weights.items()}
         seed = tf.constant([self.seed & 0x7FFFFFFF, 0], tf.int32)
@@ -115,7 +120,9 @@ class TensorFlowStep(Step):
         sums = self._gradients(
             [tf.convert_to_tensor(v.value) for v in self.model.trainable_variables],
             [tf.convert_to_tensor(v.value) for v in self.model.non_trainable_variables],
-            batch, {name: factor * scale for name, factor in scales.items()}, seed,
+            batch,
+            {name: factor * scale for name, factor in scales.items()},
+            seed,
         )
         tokens = tf.reduce_sum(tf.cast(rows["padding_mask"], tf.float32))
         (gradients, errors, metrics), tokens = replicas.summed((sums, tokens))
@@ -170,8 +177,10 @@ class TensorFlowStep(Step):
         # Embeddings give sparse gradients, which can be neither summed over
         # replicas under XLA nor clipped by norm with repeated rows.
         # Where lengths vary, that of the positions' gradient must be said.
-        gradients = [tf.ensure_shape(tf.convert_to_tensor(gradient), value.shape)
-                     for gradient, value in zip(gradients, trainable, strict=True)]
+        gradients = [
+            tf.ensure_shape(tf.convert_to_tensor(gradient), value.shape)
+            for gradient, value in zip(gradients, trainable, strict=True)
+        ]
         return gradients, errors, self.model.metric_sums(outputs, batch)
 
     @staticmethod

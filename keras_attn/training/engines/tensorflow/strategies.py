@@ -8,8 +8,9 @@ import tensorflow as tf
 
 from keras_attn.errors import UserError
 
-EXAMPLE = ('{"cluster": {"worker": ["host1:2222", "host2:2222"]}, '
-           '"task": {"type": "worker", "index": 0}}')
+EXAMPLE = (
+    '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": {"type": "worker", "index": 0}}'
+)
 
 
 def make_strategy(name="auto", virtual_devices=0, tpu=None):
@@ -72,13 +73,17 @@ def _cluster_workers():
     try:
         config = json.loads(text)
         counts = {role: len(config["cluster"].get(role, ())) for role in ("chief", "worker")}
-        if any(counts.values()) and \
-                not 0 <= int(config["task"]["index"]) < counts[config["task"]["type"]]:
+        if (
+            any(counts.values())
+            and not 0 <= int(config["task"]["index"]) < counts[config["task"]["type"]]
+        ):
             raise KeyError
         return sum(counts.values())
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise UserError("TF_CONFIG must be JSON with a cluster and the task in it that this "
-                        f"process is, such as {EXAMPLE}. Received: {text}") from None
+        raise UserError(
+            "TF_CONFIG must be JSON with a cluster and the task in it that this "
+            f"process is, such as {EXAMPLE}. Received: {text}"
+        ) from None
 
 
 # A second strategy over the same devices would number its collectives from the start again,

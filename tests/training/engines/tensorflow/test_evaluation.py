@@ -26,13 +26,19 @@ class Scale(keras.Model):
         return {"mean": keras.ops.sum(batch["sample_weight"]), "none": keras.ops.zeros(())}
 
     def loss_errors(self, outputs, batch):
-        return {"mean": keras.ops.sum(outputs["value"] * batch["sample_weight"]),
-                "none": keras.ops.zeros(())}
+        return {
+            "mean": keras.ops.sum(outputs["value"] * batch["sample_weight"]),
+            "none": keras.ops.zeros(()),
+        }
 
     def metric_sums(self, outputs, batch):
         large = keras.ops.cast(outputs["value"] > 5, "float32")
-        return {"large": (keras.ops.sum(large * batch["sample_weight"]),
-                          keras.ops.sum(batch["sample_weight"]))}
+        return {
+            "large": (
+                keras.ops.sum(large * batch["sample_weight"]),
+                keras.ops.sum(batch["sample_weight"]),
+            )
+        }
 
 
 class Values:
@@ -59,16 +65,19 @@ def test_rows_of_batches_of_other_lengths_are_filled_up():
         batch_size, num_examples, num_batches, one_length, one_count = 2, 3, 2, False, True
 
         def batch(self, index, first, last):
-            rows = np.arange(1, 7, dtype=np.float32).reshape(2, 3)[:, :3 - index] + 10 * index
-            return {"x": rows[first:last, :, None],
-                    "sample_weight": np.ones(last - first, np.float32)}
+            rows = np.arange(1, 7, dtype=np.float32).reshape(2, 3)[:, : 3 - index] + 10 * index
+            return {
+                "x": rows[first:last, :, None],
+                "sample_weight": np.ones(last - first, np.float32),
+            }
 
     model = Scale()
     model.build()
     evaluator = make_engine(strategy="one_device").make_evaluator(model, rows="value")
     _, rows = evaluator.run(Lengths())
     np.testing.assert_array_equal(
-        rows[:, :, 0] / 2, [[1, 2, 3], [4, 5, 6], [11, 12, 0], [14, 15, 0]])
+        rows[:, :, 0] / 2, [[1, 2, 3], [4, 5, 6], [11, 12, 0], [14, 15, 0]]
+    )
 
 
 def test_it_gives_up_after_a_batch_when_asked_to(evaluator):

@@ -44,13 +44,14 @@ def _by_replica(strategy, batch, name):
 @pytest.mark.parametrize("accumulate", [1, 2, 4])
 def test_slices_of_replicas_and_micro_batches_tile_the_global_batch(replicas, accumulate):
     strategy = _strategy(replicas)
-    feed = iter(distributed_batches(
-        StreamBatches(Numbers(), 8), strategy, start=3, accumulate=accumulate
-    ))
+    feed = iter(
+        distributed_batches(StreamBatches(Numbers(), 8), strategy, start=3, accumulate=accumulate)
+    )
     for index in (3, 4, 5):
         parts = _by_replica(strategy, next(feed), "number")
         assert [part.shape for part in parts] == [(accumulate, 8 // replicas // accumulate)] * (
-            replicas)
+            replicas
+        )
         rows = np.concatenate([part.reshape(-1) for part in parts])
         np.testing.assert_array_equal(rows, np.arange(8 * index, 8 * index + 8))
 
@@ -131,6 +132,7 @@ def test_a_limited_evaluation_spreads_over_all_rows_without_repeating(limit):
 def test_nothing_is_tuned_whose_sleep_would_be_waited_for():
     # RootDataset::Iterator waits for its tuner's thread, which may sleep for a minute.
     feed = distributed_batches(
-        StreamBatches(Numbers(8), 4), tf.distribute.OneDeviceStrategy("/cpu:0"), start=0)
+        StreamBatches(Numbers(8), 4), tf.distribute.OneDeviceStrategy("/cpu:0"), start=0
+    )
     assert isinstance(feed.dataset, tf.data.Dataset)
     assert feed.dataset.options().autotune.enabled is False

@@ -39,15 +39,17 @@ def _numpy_step(slope, data, number):
     return slope - RATE * 2 * x.T @ (weight * (x @ slope - label)) / weight.sum()
 
 
-@pytest.mark.parametrize(("replicas", "accumulate", "jit"),
-                         [(1, 1, False), (2, 1, False), (2, 2, True)])
+@pytest.mark.parametrize(
+    ("replicas", "accumulate", "jit"), [(1, 1, False), (2, 1, False), (2, 2, True)]
+)
 def test_steps_that_overflow_are_left_out_and_the_others_equal_numpy(replicas, accumulate, jit):
     source = Examples()
     # Row 7 belongs to the last replica alone: the others must leave the step out, too.
     source.arrays["label"][ROWS - 1] = 400.0
     source.arrays["weight"][ROWS - 1] = 1.0
-    step, feed = _step(HalfRegression, source, replicas, accumulate=accumulate, jit=jit,
-                       clip_norm=None)
+    step, feed = _step(
+        HalfRegression, source, replicas, accumulate=accumulate, jit=jit, clip_norm=None
+    )
     rows = step.run(feed, 0, np.full(6, RATE))
     assert [row["skipped"] for row in rows] == [1, 0, 0, 0, 0, 0]
     assert [row["loss_scale"] for row in rows] == [2.0**15] + [2.0**14] * 5
@@ -86,6 +88,7 @@ def test_bert_learns_in_float16_what_it_learns_in_float32():
         def make():
             backbone = BertEncoder(50, 1, 8, 2, dropout=0.0, max_length=16, seed=1, dtype=policy)
             return BertPretrainer(backbone, dtype=policy)
+
         return make
 
     losses = {}

@@ -40,9 +40,11 @@ class RowNumbers:
     num_examples = ROWS
 
     def rows(self, start, stop):
-        return {"row": np.arange(start, stop, dtype=np.int32) % ROWS,
-                "one": np.ones(stop - start, np.float32),
-                "padding_mask": np.ones((stop - start, 1), np.int32)}
+        return {
+            "row": np.arange(start, stop, dtype=np.int32) % ROWS,
+            "one": np.ones(stop - start, np.float32),
+            "padding_mask": np.ones((stop - start, 1), np.int32),
+        }
 
 
 def _trainer(model_class, source, replicas=1, **options):
@@ -64,8 +66,9 @@ def _numpy_steps(count, clip_norm):
         error = x @ slope - label
         gradient = 2 * x.T @ (weight * error) / weight.sum()
         norm = np.linalg.norm(gradient)
-        records.append((weight @ error**2 / weight.sum(), norm,
-                        weight @ (np.abs(error) < 1) / weight.sum()))
+        records.append(
+            (weight @ error**2 / weight.sum(), norm, weight @ (np.abs(error) < 1) / weight.sum())
+        )
         if clip_norm:
             gradient *= min(1.0, clip_norm / norm)
         slope = slope - RATE * gradient
@@ -74,12 +77,19 @@ def _numpy_steps(count, clip_norm):
 
 @pytest.mark.parametrize(
     ("replicas", "accumulate", "jit", "clip_norm"),
-    [(1, 1, False, 0.5), (1, 4, True, 0.5), (2, 1, True, 0.5), (2, 2, False, 0.5),
-     (2, 4, True, 0.5), (1, 2, False, None)],
+    [
+        (1, 1, False, 0.5),
+        (1, 4, True, 0.5),
+        (2, 1, True, 0.5),
+        (2, 2, False, 0.5),
+        (2, 4, True, 0.5),
+        (1, 2, False, None),
+    ],
 )
 def test_updates_equal_numpy_however_the_batch_is_split(replicas, accumulate, jit, clip_norm):
-    step, model, feed = _trainer(Regression, Examples(), replicas, accumulate=accumulate,
-                                 jit=jit, clip_norm=clip_norm)
+    step, model, feed = _trainer(
+        Regression, Examples(), replicas, accumulate=accumulate, jit=jit, clip_norm=clip_norm
+    )
     slope, records = _numpy_steps(5, clip_norm)
     rows = step.run(feed, 0, np.full(2, RATE)) + step.run(feed, 2, np.full(3, RATE))
     np.testing.assert_allclose(model.slope.numpy(), slope, rtol=1e-5)
@@ -94,8 +104,7 @@ def test_updates_equal_numpy_however_the_batch_is_split(replicas, accumulate, ji
 
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_a_step_that_is_not_finite_is_reported_and_neither_applied_nor_passed(replicas):
-    step, model, feed = _trainer(Regression, Examples(poison=2 * ROWS + 7), replicas,
-                                 clip_norm=0.5)
+    step, model, feed = _trainer(Regression, Examples(poison=2 * ROWS + 7), replicas, clip_norm=0.5)
     rows = step.run(feed, 0, np.full(5, RATE))
     assert len(rows) == 3
     assert np.isfinite(rows[1]["loss"]) and np.isnan(rows[2]["loss"])
@@ -117,8 +126,9 @@ def test_an_infinite_gradient_of_a_finite_loss_is_not_applied():
 
 def _masks(replicas, accumulate, seed=1, jit=False, steps=2):
     """The dropout mask of each row in each step: `(steps, ROWS, WIDTH)`."""
-    step, model, feed = _trainer(Dropped, RowNumbers(), replicas, accumulate=accumulate,
-                                 jit=jit, clip_norm=None, seed=seed)
+    step, model, feed = _trainer(
+        Dropped, RowNumbers(), replicas, accumulate=accumulate, jit=jit, clip_norm=None, seed=seed
+    )
     masks, before = [], model.table.numpy()
     for number in range(steps):
         step.run(feed, number, np.ones(1))
@@ -180,22 +190,34 @@ def _three_steps(source, dtype, **options):
 def test_one_micro_batch_is_in_memory_at_a_time():
     step, _, feed = _trainer(lambda: _bert(0.0), BertRows(), accumulate=2)
     batch = next(iter(feed))
-    tensors = [[tf.convert_to_tensor(v.value) for v in variables] for variables in (
-        step.model.trainable_variables, step.model.non_trainable_variables)]
-    scales = {name: tf.constant(1.0) for name in step.model.loss_weights(
-        {name: x[0] for name, x in batch.items()})}
+    tensors = [
+        [tf.convert_to_tensor(v.value) for v in variables]
+        for variables in (step.model.trainable_variables, step.model.non_trainable_variables)
+    ]
+    scales = {
+        name: tf.constant(1.0)
+        for name in step.model.loss_weights({name: x[0] for name, x in batch.items()})
+    }
     graph = step._gradients.get_concrete_function(
-        *tensors, batch, scales, tf.constant([0, 0])).graph
+        *tensors, batch, scales, tf.constant([0, 0])
+    ).graph
     loops = [node for node in graph.as_graph_def().node if "While" in node.op]
     assert [node.attr["parallel_iterations"].i for node in loops] == [1]
 
 
 @pytest.mark.runs
-@pytest.mark.parametrize(("replicas", "accumulate"), [
-    (1, 1), pytest.param(1, 2, marks=pytest.mark.slow), pytest.param(2, 1, marks=pytest.mark.slow),
-    (2, 2)])
-@pytest.mark.parametrize("dtype", [
-    "float32", pytest.param("mixed_bfloat16", marks=pytest.mark.slow), "mixed_float16"])
+@pytest.mark.parametrize(
+    ("replicas", "accumulate"),
+    [
+        (1, 1),
+        pytest.param(1, 2, marks=pytest.mark.slow),
+        pytest.param(2, 1, marks=pytest.mark.slow),
+        (2, 2),
+    ],
+)
+@pytest.mark.parametrize(
+    "dtype", ["float32", pytest.param("mixed_bfloat16", marks=pytest.mark.slow), "mixed_float16"]
+)
 def test_parts_that_are_compiled_change_no_result(replicas, accumulate, dtype, monkeypatch):
     options = {"replicas": replicas, "accumulate": accumulate}
     monkeypatch.setattr(graphs, "WORTH_COMPILING", 2**62)

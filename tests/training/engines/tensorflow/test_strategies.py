@@ -38,10 +38,16 @@ def test_one_process_agrees_with_itself():
         ("auto", "[]", "must be JSON with a cluster"),
         ("auto", '{"cluster": 3}', "must be JSON with a cluster"),
         ("auto", '{"cluster": {"worker": ["a:1"]}}', "and the task"),
-        ("auto", '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}}',
-         "and the task"),
-        ("auto", '{"cluster": {"worker": ["a:1"]}, "task": {"type": "boss", "index": 0}}',
-         "and the task"),
+        (
+            "auto",
+            '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}}',
+            "and the task",
+        ),
+        (
+            "auto",
+            '{"cluster": {"worker": ["a:1"]}, "task": {"type": "boss", "index": 0}}',
+            "and the task",
+        ),
     ],
 )
 def test_what_cannot_be_made_is_an_error_for_the_user(monkeypatch, name, config, message):
@@ -62,13 +68,16 @@ def test_the_chief_is_the_chief_or_else_worker_0(monkeypatch, with_chief):
     found = {}
     for kind in cluster:
         for index in range(len(cluster[kind])):
-            monkeypatch.setenv("TF_CONFIG", json.dumps(
-                {"cluster": cluster, "task": {"type": kind, "index": index}}))
+            monkeypatch.setenv(
+                "TF_CONFIG",
+                json.dumps({"cluster": cluster, "task": {"type": kind, "index": index}}),
+            )
             strategy = Strategy()
             strategy.cluster_resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
             found[kind, index] = is_chief(strategy)
     assert [task for task, chief in found.items() if chief] == [
-        ("chief", 0) if with_chief else ("worker", 0)]
+        ("chief", 0) if with_chief else ("worker", 0)
+    ]
     assert strategies._cluster_workers() == (3 if with_chief else 2)
 
 
