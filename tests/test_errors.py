@@ -2,7 +2,7 @@
 
 import pytest
 
-from keras_attn.checkpoints.hub import what_is_meant
+from keras_attn.checkpoints.hub import suggest_folder
 from keras_attn.defaults import fields, finetuning_defaults
 from keras_attn.errors import LONGEST_MESSAGE, UserError, check_choice, nearest
 from keras_attn.tasks.classification.metrics import choosable_metrics
@@ -53,17 +53,17 @@ def test_the_choice_that_was_meant_is_named(name, names, meant):
         check_choice("x", name, names)
 
 
-def test_folders_and_names_of_the_hub_are_told_apart(tmp_path, monkeypatch):
+def test_a_missing_folder_suggests_a_folder_or_a_name_on_the_hub(tmp_path, monkeypatch):
     (tmp_path / "runs/mini").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
-    hub = ", the model of the Hugging Face Hub?"
-    assert what_is_meant("bert-base-uncased") == f". Did you mean hf:bert-base-uncased{hub}"
-    assert what_is_meant("google/bert_uncased_L-2") == (
+    hub = ", the model on the Hugging Face Hub?"
+    assert suggest_folder("bert-base-uncased") == f". Did you mean hf:bert-base-uncased{hub}"
+    assert suggest_folder("google/bert_uncased_L-2") == (
         f". Did you mean hf:google/bert_uncased_L-2{hub}"
     )
-    assert what_is_meant("runs/mni") == ". Did you mean runs/mini?"
+    assert suggest_folder("runs/mni") == ". Did you mean runs/mini?"
     for path in ("runs/other", "./bert", "/none/bert", "a/b/c", "../x"):
-        assert what_is_meant(path) == "", path
+        assert suggest_folder(path) == "", path
 
 
 def test_a_message_does_not_repeat_a_file():

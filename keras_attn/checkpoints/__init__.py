@@ -1,1 +1,1 @@
-"""Weights of other libraries, and trained models wherever they come from."""
+"""Checkpoints of other libraries, and trained models from any source."""

@@ -1,61 +1,36 @@
-"""Arguments of models that come from files of unknown origin."""
+"""Checks of model arguments that were read from files of unknown origin."""
 
+import inspect
 import math
+import typing
 from reprlib import repr as shorten
 
 import keras
 
 from keras_attn.errors import UserError
 
-# So that a wrong config.json is no endless work; the deepest models have 48.
+# Bounds the work that a damaged config.json can cause; the deepest models have 48 layers.
 MOST_LAYERS = 10_000
-_SIZES = (
-    "vocabulary_size",
-    "num_layers",
-    "hidden_dim",
-    "num_heads",
-    "intermediate_dim",
-    "max_length",
-    "num_segments",
-    "memory_length",
-    "reuse_length",
-    "max_distance",
-    "target_vocabulary_size",
-)
-_NUMBERS = (
-    "dropout",
-    "attention_dropout",
-    "initializer_range",
-    "layer_norm_epsilon",
-    "label_smoothing",
-)
-_OPTIONAL = (
-    "intermediate_dim",
-    "attention_dropout",
-    "reuse_length",
-    "max_distance",
-    "target_vocabulary_size",
-)
 
 
 def need_fields(config, names, path):
-    """Raises UserError if a dict, or what should be one, lacks a field; `path` is its file."""
+    """Raises a `UserError` if the content of the file `path` is not a dict with these fields."""
     missing = [name for name in names if not isinstance(config, dict) or name not in config]
     if missing:
-        raise UserError(f"{missing[0]} must be there. Received: {path} without it")
+        raise UserError(f"{path} lacks the field {missing[0]}")
 
 
 def read_activation(config, field, activations, path):
-    """Our name of an activation.
+    """Returns our name of an activation.
 
     Args:
-        config: The dict in a file.
-        field: Of it.
-        activations: `{theirs: ours}`.
-        path: Of the file.
+        config: Content of a file.
+        field: Name of the field.
+        activations: Dict from their names to ours.
+        path: Path of the file.
 
     Raises:
-        UserError: If it is another.
+        UserError: If the activation is unsupported.
     """
     found = config[field]
     if not isinstance(found, str) or found not in activations:
@@ -66,104 +41,123 @@ def read_activation(config, field, activations, path):
 
 
 def written_activation(architecture, activations, format):
-    """The first name that a format has for an activation; raises UserError if it has none."""
+    """Returns the first name that a format has for the activation of a model.
+
+    Raises:
+        UserError: If the format has none.
+    """
     names = [theirs for theirs, ours in activations.items() if ours == architecture["activation"]]
     if not names:
         raise UserError(
-            f"{format} needs one of {', '.join(dict.fromkeys(activations.values()))}. "
+            f"{format} supports the activations {', '.join(dict.fromkeys(activations.values()))}. "
             f"Received: activation={architecture['activation']}"
         )
     return names[0]
 
 
-def check_architecture(family, architecture, source, most_layers):
-    """Returns arguments of a backbone that came from a file, checked; see `resolved`.
-
-    Raises:
-        UserError: Names the first that is wrong.
-    """
-    check_numbers(architecture, source, most_layers)
-    return resolved(family, architecture, source)
-
-
-def check_numbers(architecture, source, most_layers):
-    """Checks that sizes are whole and shares are numbers.
+def check_architecture(family, architecture, source, max_layers):
+    """Checks arguments of a backbone that were read from a file, and completes them.
 
     Args:
-        architecture: Arguments of a model.
-        source: What the message calls the file.
-        most_layers: So many layers can the weights hold.
+        family: `keras_attn.families.contract.Family`.
+        architecture: Arguments of its backbone.
+        source: Name of the file in messages.
+        max_layers: Maximum number of layers.
+
+    Returns:
+        All arguments of the backbone, with the defaults of those that were missing.
 
     Raises:
-        UserError: Names the first that is not.
+        UserError: Names the first invalid argument.
+    """
+    check_numbers(family.backbone, architecture, source, max_layers)
+    return _completed(family, architecture, source)
+
+
+def check_numbers(backbone, architecture, source, max_layers):
+    """Checks the types and ranges of the numbers in an architecture.
+
+    An argument that the constructor of the backbone annotates with `int` must be an integer, one
+    with `float` a number, and neither may be negative.
+
+    Args:
+        backbone: Class of the backbone.
+        architecture: Arguments of its constructor.
+        source: Name of the file in messages.
+        max_layers: Maximum number of layers.
+
+    Raises:
+        UserError: Names the first invalid argument.
     """
     if not isinstance(architecture, dict):
         raise UserError(
             f"architecture must be an object. Received: {shorten(architecture)} in {source}"
         )
-    for name in (*_SIZES, *_NUMBERS):
-        value, whole = architecture.get(name), name in _SIZES
-        if value is None and (name in _OPTIONAL or name not in architecture):
+    for name, (types, optional) in _numbers_of(backbone).items():
+        value = architecture.get(name)
+        if value is None and (optional or name not in architecture):
             continue
-        kind = int if whole else (int, float)
-        if isinstance(value, bool) or not isinstance(value, kind) or not 0 <= value < 2**31:
+        if isinstance(value, bool) or not isinstance(value, types) or not 0 <= value < 2**31:
+            kind = "an integer" if types is int else "a number"
             raise UserError(
-                f"{name} must be a {'whole ' * whole}number of at least 0. "
-                f"Received: {shorten(value)} in {source}"
+                f"{name} must be {kind} of at least 0. Received: {shorten(value)} in {source}"
             )
-    if architecture.get("num_layers", 0) > most_layers:
+    if architecture.get("num_layers", 0) > max_layers:
         raise UserError(
-            "num_layers must be as many as there are weights for. Received: "
-            f"{architecture['num_layers']} in {source}"
+            "num_layers exceeds the number of layers in the weights. Received: "
+            f"num_layers={architecture['num_layers']} in {source}"
         )
 
 
+def _numbers_of(backbone):
+    """Returns `{argument: (its types, whether None is valid)}` of the numbers of a constructor."""
+    found = {}
+    for name, argument in inspect.signature(backbone).parameters.items():
+        members = typing.get_args(argument.annotation) or (argument.annotation,)
+        numbers = {int, float}.intersection(members)
+        if numbers:
+            types = (int, float) if float in numbers else int
+            found[name] = types, type(None) in members
+    return found
+
+
 def require_arguments(given, needed, sentence):
-    """Raises a `UserError` for an argument of a model that a format does not have.
+    """Raises a `UserError` for an argument of a model that a format does not support.
 
     Args:
         given: Dict of the arguments of the model.
-        needed: Dict from arguments to the only value that the format has.
-        sentence: What is wrong; `{}` stands for the argument and its value.
+        needed: Dict from arguments to the only value that the format supports.
+        sentence: Start of the message; `{}` stands for the argument and its supported value.
     """
     for name, value in needed.items():
         if given[name] != value:
             raise UserError(f"{sentence.format(f'{name}={value}')} Received: {name}={given[name]}")
 
 
-def check_size(least, weights, source):
-    """Checks that a model is not larger than its weights, before memory is taken for it.
+def check_size(min_size, weights, source):
+    """Checks that the weights suffice for a model, before its memory is allocated.
 
     Args:
-        least: Number of values that the model has at least.
-        weights: `{path: array}` of a checkpoint.
-        source: What the message calls the checkpoint.
+        min_size: Lower bound of the number of values of the model.
+        weights: Dict from paths to arrays.
+        source: Name of the checkpoint in messages.
 
     Raises:
-        UserError: If the weights have fewer.
+        UserError: If the weights have fewer values.
     """
-    there = sum(math.prod(array.shape) for array in weights.values())
-    if least > there:
+    size = sum(math.prod(array.shape) for array in weights.values())
+    if min_size > size:
         raise UserError(
-            f"The weights must be those of the model that config.json describes, of "
-            f"more than {least:,} values. Received: {there:,} in {source}"
+            "The weights do not match config.json, which describes a model of more than "
+            f"{min_size:,} values. Received: {size:,} values in {source}"
         )
 
 
-def resolved(family, architecture, source):
-    """All arguments of a backbone, also those left to their defaults.
-
-    Args:
-        family: `keras_attn.families.contract.Family`.
-        architecture: Arguments.
-        source: What the message calls the file.
-
-    Raises:
-        UserError: If they describe none.
-    """
+def _completed(family, architecture, source):
+    """Returns all arguments of a backbone, with the defaults of those that are missing."""
     try:
-        made = family.backbone(**architecture)
+        backbone = family.backbone(**architecture)
     except (ValueError, TypeError) as error:
         raise UserError(f"{source} must describe a model of {family.title}. {error}") from error
     names = keras.Model().get_config().keys() | {"name", "seed"}
-    return {name: value for name, value in made.get_config().items() if name not in names}
+    return {name: value for name, value in backbone.get_config().items() if name not in names}

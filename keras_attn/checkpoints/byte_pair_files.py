@@ -1,4 +1,4 @@
-"""Byte-level BPE tokenizers in folders of `transformers`, as those of GPT-2."""
+"""Byte-level BPE tokenizers of GPT-2 in folders of `transformers`."""
 
 import os
 from reprlib import repr as shorten
@@ -23,24 +23,24 @@ TOKENIZER, CONFIG, _ADDED = "tokenizer.json", "tokenizer_config.json", "added_to
 def read_tokenizer(folder, rows, end_mark=True):
     """Reads vocab.json and merges.txt, or tokenizer.json, or both, which must agree.
 
-    Tokens that were added later are pieces that no text is cut into: marks in a text are text.
+    Text is never tokenized to added tokens: special tokens in a text are ordinary text.
 
     Args:
-        folder: Of a model.
-        rows: Of its token table; the vocabulary gets a name for each.
-        end_mark: Whether a classifier's texts end in a mark.
+        folder: Folder of the model.
+        rows: Number of rows of the embedding matrix; the vocabulary is padded to it.
+        end_mark: Whether texts of a classifier end in an end-of-sequence token.
 
     Returns:
         A `BytePairTokenizer`; None if the folder has none.
 
     Raises:
-        UserError: For another tokenizer than GPT-2's, and one that does not fit the table.
+        UserError: If the tokenizer differs from GPT-2's, or exceeds the embedding matrix.
     """
     config, tokenizer = (read_optional(folder, name) for name in (CONFIG, TOKENIZER))
     for name in ("add_prefix_space", "add_bos_token"):
         if config.get(name) not in (None, False):
             raise UserError(
-                "A tokenizer must treat text as GPT-2's does. Received: "
+                "The tokenizer must normalize text like GPT-2's. Received: "
                 f"{name}={shorten(config[name])} in {folder}"
             )
     found = []
@@ -52,52 +52,52 @@ def read_tokenizer(folder, rows, end_mark=True):
         found.append(_model_of(tokenizer, os.path.join(folder, TOKENIZER)))
     if not found:
         return None
-    found = [([*pieces, *_added(folder, tokenizer, pieces)], merges) for pieces, merges in found]
-    pieces, merges = found[0]
-    if found[-1] != (pieces, merges):
+    found = [([*tokens, *_added(folder, tokenizer, tokens)], merges) for tokens, merges in found]
+    tokens, merges = found[0]
+    if found[-1] != (tokens, merges):
         raise UserError(
-            f"{TOKENIZER} and the files of vocabulary and merges must hold the same "
-            f"pieces and merges. Received: others in {folder}"
+            f"{TOKENIZER} and the vocabulary and merges files must contain the same vocabulary "
+            f"and merges. Received: {folder}, where they differ"
         )
-    return fitted(pieces, merges, rows, folder, end_mark)
+    return padded_tokenizer(tokens, merges, rows, folder, end_mark)
 
 
-def fitted(pieces, merges, rows, folder, end_mark=True):
-    """A tokenizer with a piece for each row of the token table, which may have more.
+def padded_tokenizer(tokens, merges, rows, folder, end_mark=True):
+    """Returns a tokenizer whose vocabulary is padded to the rows of the embedding matrix.
 
     Raises:
-        UserError: If it has fewer.
+        UserError: If the vocabulary is larger than the embedding matrix.
     """
-    if len(pieces) > rows:
+    if len(tokens) > rows:
         raise UserError(
-            "The vocabulary must not be larger than the token table. Received: "
-            f"{counted(len(pieces), 'piece')}, {counted(rows, 'row')} in {folder}"
+            "The vocabulary must not be larger than the embedding matrix. Received: "
+            f"{counted(len(tokens), 'token')}, {counted(rows, 'row')} in {folder}"
         )
-    names = map(padding_row_name, range(len(pieces), rows))
-    return BytePairTokenizer([*pieces, *names], merges, folder, end_mark)
+    names = map(padding_row_name, range(len(tokens), rows))
+    return BytePairTokenizer([*tokens, *names], merges, folder, end_mark)
 
 
 def write_tokenizer(folder, tokenizer, length):
     """Writes vocab.json, merges.txt, tokenizer.json and tokenizer_config.json.
 
     Args:
-        folder: Where to.
-        tokenizer: A `BytePairTokenizer`.
-        length: Longest input of the model.
+        folder: Folder to write to.
+        tokenizer: `BytePairTokenizer`.
+        length: Maximum sequence length of the model.
     """
     import tokenizers
 
     tokenizer = tokenizer.without_padding_rows()
     tokenizer.write(folder)
-    whole = tokenizers.Tokenizer.from_str(tokenizer.to_json())
-    whole.post_processor = tokenizers.processors.ByteLevel(trim_offsets=False)
-    whole.add_special_tokens(
+    written = tokenizers.Tokenizer.from_str(tokenizer.to_json())
+    written.post_processor = tokenizers.processors.ByteLevel(trim_offsets=False)
+    written.add_special_tokens(
         [
-            tokenizers.AddedToken(piece, normalized=True, special=True)
-            for piece in (END_OF_TEXT, *tokenizer.added_tokens)
+            tokenizers.AddedToken(token, normalized=True, special=True)
+            for token in (END_OF_TEXT, *tokenizer.added_tokens)
         ]
     )
-    whole.save(os.path.join(folder, TOKENIZER))
+    written.save(os.path.join(folder, TOKENIZER))
     write_json(
         os.path.join(folder, CONFIG),
         {
@@ -113,15 +113,15 @@ def write_tokenizer(folder, tokenizer, length):
 
 
 def _model_of(tokenizer, path):
-    """(pieces, merges) of a tokenizer.json."""
-    for name, value, right in _settings(tokenizer):
-        if not right:
+    """Returns (vocabulary, merges) of a tokenizer.json."""
+    for name, value, supported in _settings(tokenizer):
+        if not supported:
             raise UserError(
-                "A tokenizer must be byte-level BPE, as GPT-2's. "
+                "The tokenizer must be byte-level BPE like GPT-2's. "
                 f"Received: {name}={shorten(value)} in {path}"
             )
     model = tokenizer["model"]
-    pieces = _in_order(model["vocab"].items(), 0, path)
+    tokens = _in_order(model["vocab"].items(), 0, path)
     merges = [
         tuple(pair.split(" "))
         if isinstance(pair, str)
@@ -130,13 +130,13 @@ def _model_of(tokenizer, path):
         else ()
         for pair in model["merges"]
     ]
-    if any(len(pair) != 2 or not all(isinstance(piece, str) for piece in pair) for pair in merges):
-        raise UserError(f"Merges must be pairs of pieces. Received: others in {path}")
-    return pieces, merges
+    if any(len(pair) != 2 or not all(isinstance(token, str) for token in pair) for pair in merges):
+        raise UserError(f"model.merges must be pairs of tokens. Received: other values in {path}")
+    return tokens, merges
 
 
 def _settings(tokenizer):
-    """Yields (name, value, whether GPT-2's has it or ids are the same) of a tokenizer.json."""
+    """Yields the name and the value of each setting, and whether it is equivalent to GPT-2's."""
     model = tokenizer.get("model")
     yield "model", model, isinstance(model, dict)
     yield "model.type", model.get("type"), model.get("type", "BPE") == "BPE"
@@ -147,7 +147,7 @@ def _settings(tokenizer):
     yield "normalizer", tokenizer.get("normalizer"), not tokenizer.get("normalizer")
     before = tokenizer.get("pre_tokenizer")
     yield "pre_tokenizer", before, isinstance(before, dict) and before.get("type") == "ByteLevel"
-    # use_regex is missing in files from before there was any.
+    # Old files have no use_regex.
     for name, value, needed in (
         ("add_prefix_space", before.get("add_prefix_space"), False),
         ("use_regex", before.get("use_regex", True), True),
@@ -158,37 +158,39 @@ def _settings(tokenizer):
 
 
 def _adds_tokens(processor):
-    """Whether a post_processor, or one of a sequence, changes the ids of a text."""
+    """Returns whether a post_processor, or one in a sequence, changes the ids of a text."""
     type_name = processor.get("type") if isinstance(processor, dict) else None
     if type_name == "Sequence" and isinstance(processor.get("processors"), list):
         return any(map(_adds_tokens, processor["processors"]))
-    if type_name == "TemplateProcessing":  # of a text: [{"Sequence": …}] is the text alone
+    if type_name == "TemplateProcessing":  # [{"Sequence": …}] is the text alone
         single = processor.get("single")
         return not isinstance(single, list) or [
-            isinstance(piece, dict) and "Sequence" in piece for piece in single
+            isinstance(item, dict) and "Sequence" in item for item in single
         ] != [True]
-    return type_name != "ByteLevel"  # which moves offsets alone
+    return type_name != "ByteLevel"  # ByteLevel only moves offsets
 
 
-def _added(folder, tokenizer, pieces):
-    """The tokens that were added behind the vocabulary."""
+def _added(folder, tokenizer, tokens):
+    """Returns the added tokens whose ids follow the vocabulary."""
     found = dict(read_optional(folder, _ADDED))
-    said = tokenizer.get("added_tokens")
-    for token in said if isinstance(said, list) else []:
+    added = tokenizer.get("added_tokens")
+    for token in added if isinstance(added, list) else []:
         if isinstance(token, dict):
             found[str(token.get("content"))] = token.get("id")
-    for piece, number in list(found.items()):
-        if isinstance(number, int) and 0 <= number < len(pieces) and pieces[number] == piece:
-            del found[piece]
-    return _in_order(found.items(), len(pieces), folder)
+    for token, number in list(found.items()):
+        if isinstance(number, int) and 0 <= number < len(tokens) and tokens[number] == token:
+            del found[token]
+    return _in_order(found.items(), len(tokens), folder)
 
 
 def _in_order(items, first, source):
-    """Pieces in the order of their ids, which must go on from the first."""
+    """Returns tokens in the order of their ids, which must be consecutive from `first`."""
     found = [item for item in items if type(item[1]) is int]
     found = sorted(found, key=lambda item: item[1]) if len(found) == len(items) else []
     if len(found) < len(items) or [number for _, number in found] != list(
         range(first, first + len(found))
     ):
-        raise UserError(f"The ids of the vocabulary must be 0, 1, …. Received: others in {source}")
-    return [piece for piece, _ in found]
+        raise UserError(
+            f"Token ids must be consecutive from {first}. Received: other ids in {source}"
+        )
+    return [token for token, _ in found]

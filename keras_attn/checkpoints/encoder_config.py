@@ -36,27 +36,29 @@ def read_architecture(
     family: Any,
     config: Mapping,
     path: str,
-    most_layers: int,
+    max_layers: int,
     activations: Mapping = ACTIVATIONS,
     fields: Mapping = FIELDS,
+    activation_field: str = "hidden_act",
 ) -> dict:
     """Returns the arguments of a backbone.
 
     Args:
         family: `keras_attn.families.contract.Family`.
         config: Content of the file, with defaults filled in.
-        path: Of the file.
-        most_layers: Number of layers that the weights can hold at most.
+        path: Path of the file.
+        max_layers: Maximum number of layers in the weights.
         activations: Dict from their names of activations to ours.
         fields: Dict from our arguments to their fields.
+        activation_field: Name of their field with the activation.
 
     Raises:
-        UserError: Names the field that is missing or wrong.
+        UserError: Names the field that is missing or invalid.
     """
-    need_fields(config, (*fields.values(), "hidden_act"), path)
+    need_fields(config, (*fields.values(), activation_field), path)
     architecture = {ours: config[theirs] for ours, theirs in fields.items()}
-    architecture["activation"] = read_activation(config, "hidden_act", activations, path)
-    return check_architecture(family, architecture, path, most_layers)
+    architecture["activation"] = read_activation(config, activation_field, activations, path)
+    return check_architecture(family, architecture, path, max_layers)
 
 
 def write_architecture(
@@ -64,18 +66,19 @@ def write_architecture(
     library: str,
     activations: Mapping = ACTIVATIONS,
     fields: Mapping = FIELDS,
+    activation_field: str = "hidden_act",
 ) -> dict:
     """Returns the fields of an architecture.
 
     Args:
         architecture: Arguments of a backbone.
-        library: Name in messages.
-        activations, fields: See `read_architecture`.
+        library: Name of the library in messages.
+        activations, fields, activation_field: See `read_architecture`.
 
     Raises:
-        UserError: If the library does not have its activation.
+        UserError: If the library does not support the activation.
     """
     return {
         **{theirs: architecture[ours] for ours, theirs in fields.items()},
-        "hidden_act": written_activation(architecture, activations, library),
+        activation_field: written_activation(architecture, activations, library),
     }

@@ -1,4 +1,4 @@
-"""Folders of the Hugging Face Hub, downloaded when there is a network."""
+"""Folders on the Hugging Face Hub, downloaded to its cache."""
 
 import difflib
 import os
@@ -9,30 +9,18 @@ from keras_attn.io.paths import check_path
 
 PREFIX = "hf:"
 _HUB_NAME = re.compile(r"(?:[A-Za-z0-9][\w-]*/)?[A-Za-z0-9][\w.-]*")  # [OWNER/]MODEL
-# What is read; no pickle is even downloaded.
-_FILES = [
-    "config.json",
-    "*.safetensors",
-    "*.safetensors.index.json",
-    "vocab.txt",
-    "vocab.json",
-    "merges.txt",
-    "spiece.model",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-]
+# Weights, configs and the files of any tokenizer. Pickles are not even downloaded.
+_FILES = ["*.safetensors", "*.json", "*.txt", "*.model"]
 
 
 def local_folder(source):
-    """Returns the folder of `hf:NAME` or `hf:NAME@REVISION`, downloaded; others as they are.
+    """Downloads `hf:NAME` or `hf:NAME@REVISION` and returns its folder; returns other paths as is.
 
     Raises:
-        UserError: If it cannot be downloaded and is not in the cache.
+        UserError: If the model cannot be downloaded and is not in the cache.
     """
     if not source:
-        raise UserError("A folder with a model is needed: --workdir. Received: none")
+        raise UserError("A folder with a model is required. Received: --workdir=None")
     source = os.fspath(source)
     if not source.startswith(PREFIX):
         check_path(source)
@@ -41,27 +29,29 @@ def local_folder(source):
         import huggingface_hub
     except ImportError as error:
         raise UserError(
-            "hf:NAME needs huggingface_hub: pip install 'keras-attn[convert]'. "
-            f"Received: {source}, not installed"
+            f"{source} requires huggingface_hub. Run: pip install 'keras-attn[convert]'"
         ) from error
     name, _, revision = source.removeprefix(PREFIX).partition("@")
     try:
         return huggingface_hub.snapshot_download(
-            name, revision=revision or None, allow_patterns=_FILES, ignore_patterns=["*/*"]
-        )  # of other formats
-    except Exception as error:  # of the network, of the hub, of its cache: no common class
+            name,
+            revision=revision or None,
+            allow_patterns=_FILES,
+            ignore_patterns=["*/*"],  # other formats
+        )
+    except Exception as error:  # errors of the network, the hub and its cache have no common class
         reason = first_line(error)[:200]
         raise UserError(
-            "hf:NAME must be a model of the Hugging Face Hub that can be reached or is "
-            f"in the cache. Received: {source} ({reason})"
+            f"Cannot download {source}, and it is not in the cache: hf:NAME must be a model on the "
+            f"Hugging Face Hub ({reason})"
         ) from error
 
 
-def what_is_meant(folder):
-    """Suggests what was probably meant by a path where nothing is.
+def suggest_folder(folder):
+    """Suggests a correction of a path that does not exist.
 
     Args:
-        folder: A misspelt folder, or a name of the hub without `hf:`.
+        folder: A misspelled folder, or a name on the hub without `hf:`.
 
     Returns:
         A sentence to append to an error, or "".
@@ -71,5 +61,5 @@ def what_is_meant(folder):
     if close := difflib.get_close_matches(name, beside, 1, cutoff=0.8):
         return f". Did you mean {os.path.join(parent, close[0])}?"
     if _HUB_NAME.fullmatch(folder) and not os.path.isdir(parent):
-        return f". Did you mean {PREFIX}{folder}, the model of the Hugging Face Hub?"
+        return f". Did you mean {PREFIX}{folder}, the model on the Hugging Face Hub?"
     return ""

@@ -1,4 +1,4 @@
-"""config.json in a folder of `transformers`."""
+"""The config.json of `transformers`."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -16,9 +16,9 @@ def models_of(family: Any, prefix: str, own: Mapping[str, str]) -> dict[str, str
 
     Args:
         family: `keras_attn.families.contract.Family`.
-        prefix: What the names of its classes begin with, such as "Bert".
-        own: Those that no task declares: of pretraining, and the bare model. The preferred one of a
-            task is first.
+        prefix: Prefix of the class names, such as "Bert".
+        own: Classes that no task declares, for pretraining and without a head, and their tasks. The
+            preferred class of a task is first.
     """
     suffixes = {task: TASKS.fields(task).huggingface_class for task in TASKS}
     return {
@@ -34,16 +34,16 @@ def models_of(family: Any, prefix: str, own: Mapping[str, str]) -> dict[str, str
 def read_config(
     folder: str, config: Mapping | None, defaults: Mapping, models: Iterable[str]
 ) -> tuple[str, dict, str]:
-    """Returns the path of config.json, its content with defaults, and the class of the model.
+    """Returns the path of config.json, its content with defaults, and the class name of the model.
 
     Args:
         folder: The folder.
         config: Content of the file, if it has been read already.
-        defaults: What `transformers` takes where the file is silent.
-        models: Names of classes of which `architectures` must name one.
+        defaults: Defaults of `transformers` for missing fields.
+        models: Names of the supported classes.
 
     Raises:
-        UserError: If it names another.
+        UserError: If `architectures` names another class.
     """
     path = os.path.join(folder, "config.json")
     config = {**defaults, **(config or read_object(path))}
@@ -57,16 +57,16 @@ def read_config(
 
 
 def read_optional(folder: str, name: str) -> dict:
-    """Returns the content of a JSON file of a folder; {} if there is none."""
+    """Returns the content of a JSON file in a folder; {} if it does not exist."""
     path = os.path.join(folder, name)
     return read_object(path) if os.path.isfile(path) else {}
 
 
 def model_of_task(models: Mapping[str, str], task: str) -> str:
-    """Returns the name of the class for a task.
+    """Returns the class name for a task.
 
     Args:
-        models: Names of classes and of the task of each, the preferred one of a task first.
+        models: Dict from class names to tasks, the preferred class of a task first.
         task: Name of the task.
 
     Raises:
@@ -76,17 +76,17 @@ def model_of_task(models: Mapping[str, str], task: str) -> str:
         if own == task:
             return name
     raise UserError(
-        f"transformers has no model for {task} in this family. Its models are for "
+        f"transformers has no model for {task} in this family, only for "
         f"{', '.join(dict.fromkeys(models.values()))}"
     )
 
 
 def check_class_names(names, field, path):
-    """Raises a `UserError` if names of classes are not different texts.
+    """Raises a `UserError` unless the class names are distinct strings.
 
     Args:
-        names: What a JSON file has as the list of names; empty for regression.
-        field, path: Of the file, for the message.
+        names: List of names in a JSON file; empty for regression.
+        field, path: Field and path of the file, for the message.
     """
     if not isinstance(names, list) or not all(
         isinstance(name, str) and is_text(name) for name in names
@@ -97,7 +97,9 @@ def check_class_names(names, field, path):
         )
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise UserError(f"{field} must be different. Received: {shorten(twice)} twice in {path}")
+        raise UserError(
+            f"The names in {field} must be distinct. Received: {shorten(twice)} twice in {path}"
+        )
 
 
 def require_values(config: Mapping, values: Mapping, path: str) -> None:
@@ -105,8 +107,8 @@ def require_values(config: Mapping, values: Mapping, path: str) -> None:
 
     Args:
         config: Content of config.json.
-        values: The value that each field must have.
-        path: Of the file.
+        values: Dict from fields to their only supported value.
+        path: Path of the file.
     """
     for name, value in values.items():
         if config.get(name) != value:
@@ -117,10 +119,10 @@ def require_values(config: Mapping, values: Mapping, path: str) -> None:
 
 
 def read_labels(config: Mapping, path: str) -> list[str]:
-    """Returns the names of the classes in `id2label`.
+    """Returns the class names in `id2label`.
 
     Raises:
-        UserError: If they are not numbered 0, 1, …, or two have one name.
+        UserError: If they are not numbered 0, 1, …, or are not distinct.
     """
     names = config["id2label"]
     try:
@@ -136,5 +138,5 @@ def read_labels(config: Mapping, path: str) -> list[str]:
 
 
 def id2label(labels: Iterable[str]) -> dict[str, str]:
-    """Returns the field `id2label` of some labels."""
+    """Returns the field `id2label` of a list of class names."""
     return {str(number): label for number, label in enumerate(labels)}

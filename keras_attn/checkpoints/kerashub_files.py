@@ -1,4 +1,4 @@
-"""The files in presets of KerasHub."""
+"""Files of KerasHub presets."""
 
 import contextlib
 import os
@@ -12,12 +12,12 @@ _LAYERS_OF_KERAS_2 = "_layer_checkpoint_dependencies/"
 
 
 def class_of(found):
-    """The class that a JSON object of a preset describes."""
+    """Returns the class that a JSON object of a preset describes."""
     return str(found.get("registered_name") or "")
 
 
 def object_of(module, name, config):
-    """The JSON object of a class of KerasHub."""
+    """Returns the JSON object of a class of KerasHub."""
     return {
         "module": f"keras_hub.src.{module}",
         "class_name": name,
@@ -27,13 +27,13 @@ def object_of(module, name, config):
 
 
 def write_config(folder, family, name, arguments):
-    """Writes config.json of a backbone, and metadata.json, which every preset has.
+    """Writes the config.json of a backbone, and metadata.json, which every preset has.
 
     Args:
-        folder: The preset.
-        family: Name of the package of KerasHub, such as "bert".
-        name: Class of the backbone.
-        arguments: Of the backbone.
+        folder: Folder of the preset.
+        family: Package of the model in KerasHub, such as "bert".
+        name: Class name of the backbone.
+        arguments: Arguments of the backbone.
     """
     write_json(os.path.join(folder, "metadata.json"), {"keras_version": "3.12.0"})
     write_json(
@@ -47,27 +47,27 @@ def write_config(folder, family, name, arguments):
 
 
 def read_tensors(path):
-    """The `Tensors` of a file.
+    """Returns the `Tensors` of a file.
 
     Raises:
-        UserError: If it is missing, damaged, or no plain one.
+        UserError: If the file is missing or damaged, or a dataset is not stored contiguously in it.
     """
     header, names = {}, {}
 
     def note(name, entry):
         if hasattr(entry, "shape"):
-            # A compressed or an unwritten one can be of any size, whatever the file's.
-            plain = entry.chunks is None and entry.id.get_storage_size() == entry.nbytes
-            if entry.external or entry.is_virtual or not plain:
+            # A compressed or unwritten dataset can be larger than the file.
+            contiguous = entry.chunks is None and entry.id.get_storage_size() == entry.nbytes
+            if entry.external or entry.is_virtual or not contiguous:
                 raise UserError(
-                    "All tensors must be in the file itself, as they are. "
+                    "All tensors must be stored uncompressed in the file itself. "
                     f"Received: {name} in {path}"
                 )
             new = name.replace(_LAYERS_OF_KERAS_2, "layers/", 1)
             names[new], header[new] = name, (tuple(entry.shape), entry.dtype.name)
 
     with _opened(path) as file:
-        file.visititems(note)  # follows no link to other files
+        file.visititems(note)  # does not follow links to other files
 
     def read_tensor(name):
         with _opened(path) as file:
@@ -81,7 +81,7 @@ def _opened(path):
     import h5py
 
     if not os.path.isfile(path):
-        raise UserError(f"The weights of a preset must be there. Received: no {path}")
+        raise UserError(f"The preset lacks its weights {path}")
     try:
         with h5py.File(path, "r") as file:
             yield file
@@ -89,7 +89,7 @@ def _opened(path):
         raise
     except (OSError, RuntimeError, KeyError, ValueError, TypeError) as error:
         raise UserError(
-            f"A whole HDF5 file is needed. Received: {path} ({str(error).splitlines()[0]})"
+            f"Cannot read {path}: not a complete HDF5 file ({str(error).splitlines()[0]})"
         ) from error
 
 

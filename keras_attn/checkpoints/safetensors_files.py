@@ -1,4 +1,4 @@
-"""The safetensors files in folders of `transformers`."""
+"""Safetensors files in folders of `transformers`."""
 
 import contextlib
 import importlib
@@ -16,52 +16,50 @@ PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _DTYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 
 
-def refused_pickle(path):
-    """The error for a file that can run code when it is read, with a safe way to change it."""
+def pickle_error(path):
+    """Returns the error for a pickle, with a command that converts it safely."""
     name = os.path.basename(path)
-    # A part of several stands for all. No other name goes into a line to be pasted.
+    # A pattern for all shards. Unusual file names are not pasted into the command.
     files = re.sub(r"-\d+-of-\d+", "-*", name) if re.fullmatch(r"[\w.-]+", name) else "FILE"
     return UserError(
-        f"{WEIGHTS} is needed; a pickle can run code when it is read, so none is. To make one "
-        'safely, in its folder: python -c "import glob, torch, safetensors.torch as s; '
+        f"{path} is a pickle, which can run code when it is loaded. To convert it to {WEIGHTS} "
+        'safely, run in its folder: python -c "import glob, torch, safetensors.torch as s; '
         f"s.save_file({{k: v.clone() for f in glob.glob('{files}') or ['{files}'] for k, v in "
-        f"torch.load(f, map_location='cpu', weights_only=True).items()}}, '{WEIGHTS}')\". "
-        f"Received: {path}"
+        f"torch.load(f, map_location='cpu', weights_only=True).items()}}, '{WEIGHTS}')\""
     )
 
 
 def read_tensors(folder):
-    """The `Tensors` of model.safetensors, or of the parts that its index names.
+    """Returns the `Tensors` of model.safetensors, or of the shards in its index.
 
     Raises:
-        UserError: For a pickle, a damaged file, and none at all.
+        UserError: If the weights are missing, damaged or a pickle.
     """
-    whole, index = os.path.join(folder, WEIGHTS), os.path.join(folder, INDEX)
-    if os.path.isfile(whole):
+    single, index = os.path.join(folder, WEIGHTS), os.path.join(folder, INDEX)
+    if os.path.isfile(single):
         files = [WEIGHTS]
     elif os.path.isfile(index):
-        files = _parts_of(index)
+        files = _shards_of(index)
     else:
         pickles = sorted(
             (name for name in os.listdir(folder) if name.endswith(PICKLES)),
             key=lambda name: (not name.startswith("pytorch_model"), name),
         )
         if pickles:
-            raise refused_pickle(os.path.join(folder, pickles[0]))
-        raise UserError(
-            f"{WEIGHTS} is needed; pickles are neither read nor downloaded. "
-            f"Received: {folder} without it"
-        )
+            raise pickle_error(os.path.join(folder, pickles[0]))
+        raise UserError(f"{folder} lacks {WEIGHTS}; pickles are neither read nor downloaded")
     header, place = {}, {}
     for name in files:
         path = os.path.join(folder, name)
         with _opened(path) as file:
-            for key in file.keys():  # noqa: SIM118 - it is no dict
-                part = file.get_slice(key)
+            for key in file.keys():  # noqa: SIM118 - not a dict
+                tensor = file.get_slice(key)
                 if key in header:
-                    raise UserError(f"Each tensor is there once. Received: {key} again in {path}")
-                dtype = part.get_dtype()
-                header[key] = (tuple(part.get_shape()), _DTYPES.get(dtype, dtype))
+                    raise UserError(
+                        f"Each tensor must be in one shard. Received: {key} again in {path}"
+                    )
+                dtype = tensor.get_dtype()
+                header[key] = (tuple(tensor.get_shape()), _DTYPES.get(dtype, dtype))
                 place[key] = path
 
     def read_tensor(name):
@@ -72,7 +70,7 @@ def read_tensors(folder):
 
 
 def write_tensors(folder, tensors):
-    """Writes model.safetensors from `{name: array}`; raises OSError as any file."""
+    """Writes model.safetensors from `{name: array}`; raises an `OSError` if it cannot."""
     save_file = _safetensors("safetensors.numpy").save_file
     try:
         save_file(tensors, os.path.join(folder, WEIGHTS), metadata={"format": "pt"})
@@ -80,15 +78,15 @@ def write_tensors(folder, tensors):
         raise OSError(str(error)) from error
 
 
-def _parts_of(index):
+def _shards_of(index):
     found = read_object(index).get("weight_map")
     if not isinstance(found, dict) or not found:
-        raise UserError(f"{INDEX} must have a weight_map. Received: none in {index}")
+        raise UserError(f"{index} lacks the field weight_map")
     files = sorted({str(name) for name in found.values()})
     for name in files:
         if os.path.basename(name) != name or not name.endswith(".safetensors"):
             raise UserError(
-                "The parts must be .safetensors files beside their index. "
+                "Shards must be .safetensors files in the folder of their index. "
                 f"Received: {shorten(name)} in {index}"
             )
     return files
@@ -99,8 +97,7 @@ def _safetensors(module):
         return importlib.import_module(module)
     except ImportError as error:
         raise UserError(
-            "Folders of transformers need safetensors: pip install "
-            "'keras-attn[convert]'. Received: not installed"
+            "Folders of transformers require safetensors. Run: pip install 'keras-attn[convert]'"
         ) from error
 
 
@@ -116,5 +113,5 @@ def _opened(path):
     except (safetensors.SafetensorError, OSError, ValueError, TypeError) as error:
         reason = str(error).splitlines()[0]
         raise UserError(
-            f"A whole safetensors file is needed. Received: {path} ({reason})"
+            f"Cannot read {path}: not a complete safetensors file ({reason})"
         ) from error

@@ -1,6 +1,6 @@
-"""SentencePiece tokenizers in folders of other libraries, as those of XLNet.
+"""SentencePiece tokenizers of XLNet in folders of other libraries.
 
-A folder has spiece.model, or tokenizer.json, or both.
+A folder has spiece.model, tokenizer.json, or both.
 """
 
 import base64
@@ -14,11 +14,11 @@ from keras_attn.io.json_files import read_object
 from keras_attn.text.sentence_pieces import FILE, SPECIAL_TOKENS, UNKNOWN, SentencePieceTokenizer
 
 TOKENIZER, CONFIG = "tokenizer.json", "tokenizer_config.json"
-# Of sentencepiece_model.proto: https://github.com/google/sentencepiece. Its module for Python needs
-# a newer protobuf than some TensorFlow has.
+# Values in sentencepiece_model.proto of https://github.com/google/sentencepiece. Its Python module
+# requires a newer protobuf than some versions of TensorFlow.
 _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED = 1, 2, 3, 4
 _UNIGRAM = 1
-# What is done to text, besides what `_model_of` names.
+# Steps of normalization, besides those in `_model_of`.
 _QUOTES = [
     {"type": "Replace", "pattern": {"String": quote}, "content": '"'} for quote in ("``", "''")
 ]
@@ -26,98 +26,101 @@ _BLANKS = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
 
 
 def read_tokenizer(folder, rows, lowercase):
-    """Reads spiece.model, or makes it of tokenizer.json; both must have the same pieces.
+    """Reads spiece.model, or creates it from tokenizer.json; both must have the same vocabulary.
 
     Args:
-        folder: Of a model.
-        rows: Of its token table.
-        lowercase: Whether text is lower-cased; None: tokenizer.json may say it.
+        folder: Folder of the model.
+        rows: Number of rows of the embedding matrix.
+        lowercase: Whether text is lower-cased; None: unknown unless tokenizer.json has it.
 
     Returns:
-        (a `SentencePieceTokenizer`, or None if the folder has none; `lowercase`, or what was said).
+        The `SentencePieceTokenizer`, None if the folder has none, and whether text is lower-cased.
 
     Raises:
-        UserError: For another tokenizer than XLNet's, and one that has not a piece for each row.
+        UserError: If the tokenizer differs from XLNet's, or its vocabulary size from `rows`.
     """
-    path, made = os.path.join(folder, TOKENIZER), None
+    path, created = os.path.join(folder, TOKENIZER), None
     if os.path.isfile(path):
-        model, lowers = _model_of(read_object(path), path)
-        if lowercase not in (None, lowers):
+        model, found = _model_of(read_object(path), path)
+        if lowercase not in (None, found):
             raise UserError(
-                f"A tokenizer must lower-case text or not. Received: {lowers} in {path}"
-                f", {lowercase} in another file or by you"
+                f"Conflicting values of lowercase. Received: {found} in {path}, {lowercase} in "
+                "another file or as an argument"
             )
-        made, lowercase = SentencePieceTokenizer(model, lowers, path), lowers
-    tokenizer = made
+        created, lowercase = SentencePieceTokenizer(model, found, path), found
+    tokenizer = created
     if os.path.isfile(os.path.join(folder, FILE)):
         tokenizer = SentencePieceTokenizer.read(folder, bool(lowercase))
     if tokenizer is None:
         return None, lowercase
-    if made and made.vocabulary != tokenizer.vocabulary:
+    if created and created.vocabulary != tokenizer.vocabulary:
         raise UserError(
-            f"{TOKENIZER} and {FILE} must hold the same pieces. Received: others in {folder}"
+            f"{TOKENIZER} and {FILE} must contain the same vocabulary. Received: {folder}, where "
+            "they differ"
         )
     if tokenizer.vocabulary_size != rows:
         raise UserError(
-            "The vocabulary must have a piece for each row of the token table. "
-            f"Received: {counted(tokenizer.vocabulary_size, 'piece')}, "
+            "The vocabulary must have a token for each row of the embedding matrix. "
+            f"Received: {counted(tokenizer.vocabulary_size, 'token')}, "
             f"{counted(rows, 'row')} in {folder}"
         )
     return tokenizer, lowercase
 
 
 def _model_of(found, path):
-    """(bytes of a sentencepiece model, whether text is lower-cased) of a tokenizer.json."""
+    """Returns the bytes of a SentencePiece model, and whether text is lower-cased."""
     steps = _steps(found.get("normalizer"), "normalizers")
-    lowers = {"type": "Lowercase"} in steps
+    lowercase = {"type": "Lowercase"} in steps
     maps = [step for step in steps if _type(step) == "Precompiled"]
     wanted = [
         *_QUOTES,
         {"type": "NFKD"},
         {"type": "StripAccents"},
-        *[{"type": "Lowercase"}] * lowers,
+        *[{"type": "Lowercase"}] * lowercase,
         *maps[:1],
     ]
     before = _steps(found.get("pre_tokenizer"), "pretokenizers")
     model = found.get("model")
     model = model if isinstance(model, dict) else {}
-    for name, value, right in (
+    for name, value, supported in (
         ("model.type", model.get("type"), model.get("type") == "Unigram"),
         ("model.byte_fallback", model.get("byte_fallback"), not model.get("byte_fallback")),
         ("normalizer", steps, [step for step in steps if step != _BLANKS] == wanted),
         (
             "pre_tokenizer",
             before,
-            [_type(one) for one in before] in (["Metaspace"], ["WhitespaceSplit", "Metaspace"])
-            and _is_before_words(before[-1]),
+            [_type(step) for step in before] in (["Metaspace"], ["WhitespaceSplit", "Metaspace"])
+            and _precedes_words(before[-1]),
         ),
     ):
-        if not right:
+        if not supported:
             raise UserError(
-                "A tokenizer must be sentencepiece's, as XLNet's. "
+                "The tokenizer must be a SentencePiece model like XLNet's. "
                 f"Received: {name}={shorten(value)} in {path}"
             )
     try:
         charsmap = maps[0]["precompiled_charsmap"] or "" if maps else ""
         charsmap = base64.b64decode(charsmap, validate=True)
         pieces = [(piece, float(score)) for piece, score in model["vocab"]]
-        more = [
+        added = [
             token["content"]
             for token in found.get("added_tokens") or []
             if token["id"] >= len(pieces)
         ]
         encoded = b"".join(_field(1, _piece(*piece)) for piece in pieces)
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
-        raise UserError(f"Pieces with numbers are needed. Received: others in {path}") from error
-    if more:
-        raise UserError(f"An XLNet has no tokens besides its pieces. Received: {more[0]} in {path}")
+        raise UserError(
+            f"model.vocab must be a list of tokens with scores. Received: other values in {path}"
+        ) from error
+    if added:
+        raise UserError(f"Added tokens are not supported. Received: {added[0]} in {path}")
     trainer = _field(3, _UNIGRAM) + _field(4, len(pieces))
     normalizer = _field(2, charsmap) + b"".join(_field(number, 1) for number in (3, 4, 5))
-    return encoded + _field(2, trainer) + _field(3, normalizer), lowers
+    return encoded + _field(2, trainer) + _field(3, normalizer), lowercase
 
 
 def _steps(found, name):
-    """What is done one after the other."""
+    """Returns the steps of a sequence, or the step itself."""
     if _type(found) == "Sequence" and isinstance(found.get(name), list):
         return found[name]
     return [found]
@@ -127,8 +130,8 @@ def _type(step):
     return step.get("type") if isinstance(step, dict) else None
 
 
-def _is_before_words(metaspace):
-    """Whether it puts its sign before each word, the first too."""
+def _precedes_words(metaspace):
+    """Returns whether a Metaspace step puts its sign before each word, including the first."""
     return metaspace.get("replacement") == "\u2581" and (
         metaspace.get("prepend_scheme", "always" if metaspace.get("add_prefix_space") else None)
         == "always"
@@ -139,17 +142,17 @@ def _piece(piece, score):
     kind = _NORMAL
     if piece == UNKNOWN:
         kind = _UNKNOWN
-    elif piece in ("<s>", "</s>", *SPECIAL_TOKENS) and piece != "<eop>":  # in texts
+    elif piece in ("<s>", "</s>", *SPECIAL_TOKENS) and piece != "<eop>":  # may occur in texts
         kind = _CONTROL
-    elif score == 0:  # the others' are logarithms of chances
+    elif score == 0:  # other scores are log probabilities
         kind = _USER_DEFINED
     elif score < -99 and piece[-1:] == "," and piece[-2:-1].isdigit():
-        score += 100  # which older versions take away, so that these do not come
+        score += 100  # the penalty that old versions of SentencePiece subtract
     return _field(1, piece.encode()) + _field(2, score) + _field(3, kind)
 
 
 def _field(number, value):
-    """A field of a protocol buffer: of bytes, an integer of at least 0, or a 32-bit float."""
+    """Encodes a field of a protocol buffer: bytes, a non-negative integer or a 32-bit float."""
     if isinstance(value, bytes):
         return _integer(number << 3 | 2) + _integer(len(value)) + value
     if isinstance(value, float):
@@ -158,7 +161,7 @@ def _field(number, value):
 
 
 def _integer(value):
-    """Seven bits a byte, the lowest first; the eighth says that more follow."""
+    """Encodes a varint: seven bits per byte, lowest first; the eighth bit marks continuation."""
     found = bytearray()
     while value > 127:
         found.append(value & 127 | 128)

@@ -1,4 +1,4 @@
-"""How the tensors of other libraries make up our variables, bit by bit."""
+"""Maps tensors of other libraries to our variables, bitwise identical."""
 
 import dataclasses
 import math
@@ -11,20 +11,21 @@ from keras_attn.io.finite import check_weights
 from keras_attn.ops.shared_memory import as_tensor, new_array
 
 FLOATS = ("float32", "float16", "bfloat16")
-# Elements moved at once: they stay in the cache.
+# Elements copied at once, which fit in the CPU cache.
 _BLOCK = 1 << 17
 
 
 @dataclasses.dataclass(frozen=True)
 class Piece:
-    """A tensor of another library: one of our variables, or a part of its last axis.
+    """A tensor of another library that fills one of our variables or a slice of its last axis.
 
     Attributes:
-        name: Theirs.
-        shape: Theirs.
-        transposed: Whether theirs has the axes the other way round.
-        own_shape: Ours; theirs, or its transpose, if None.
-        row: Of theirs this row alone is meant; None: all of it.
+        name: Their name.
+        shape: Their shape.
+        transposed: Whether their tensor is transposed.
+        own_shape: Shape of the slice of our variable; None: their shape, transposed if
+            `transposed`.
+        row: Row of their tensor to use; None: the whole tensor.
     """
 
     name: str
@@ -35,20 +36,22 @@ class Piece:
 
     @property
     def own(self):
-        """Shape of our part."""
+        """Shape of the slice of our variable."""
         return self.own_shape or (self.shape[::-1] if self.transposed else self.shape)
 
     def fill(self, ours, theirs):
-        """Copies their array into our part.
+        """Copies their array into the slice of our variable.
 
         Args:
             ours: Array of shape `own`.
-            theirs: What gives blocks of their array when it is sliced.
+            theirs: Their array, or an object that returns blocks of it when it is sliced.
         """
         if self.own_shape:
-            whole = theirs[:] if self.row is None else theirs[self.row]
-            turned = self.own[::-1] if self.transposed else self.own
-            ours[...] = whole.reshape(turned).T if self.transposed else whole.reshape(turned)
+            array = theirs[:] if self.row is None else theirs[self.row]
+            if self.transposed:
+                ours[...] = array.reshape(self.own[::-1]).T
+            else:
+                ours[...] = array.reshape(self.own)
             return
         for rows in _blocks(self.shape):
             if self.transposed:
@@ -57,15 +60,15 @@ class Piece:
                 ours[rows] = theirs[rows]
 
     def to_theirs(self, array):
-        """Our array as theirs, or as its row."""
+        """Converts a slice of our variable to their tensor, or to a row of it."""
         shape = self.shape if self.row is None else self.shape[1:]
         if self.transposed:
-            return _turned(array).reshape(shape)
+            return _transpose(array).reshape(shape)
         return np.ascontiguousarray(array).reshape(shape)
 
 
-def _turned(array):
-    """The transposed matrix in memory's order, by blocks: three times as fast as at once."""
+def _transpose(array):
+    """Returns a contiguous transpose; copying by blocks is three times faster than at once."""
     result = np.empty(array.shape[::-1], array.dtype)
     for row in range(0, len(array), 128):
         result[:, row : row + 128] = array[row : row + 128].T
@@ -73,11 +76,11 @@ def _turned(array):
 
 
 class LazyArray:
-    """An array that is read when it is needed, and not kept.
+    """An array that is read each time it is used, and not stored.
 
     Args:
-        shape: Its shape.
-        read: Function that returns it.
+        shape: Shape of the array.
+        read: Function that returns the array.
     """
 
     def __init__(self, shape, read):
@@ -93,12 +96,13 @@ class LazyArray:
 
 @dataclasses.dataclass(frozen=True)
 class Tensors:
-    """The tensors of a checkpoint: what its header says, and a way to read them.
+    """The tensors of a checkpoint.
 
     Attributes:
-        source: What messages call the checkpoint.
+        source: Name of the checkpoint in messages.
         header: `{name: (shape, dtype)}`.
-        read: Function from a name to its array, or to what gives blocks of it when it is sliced.
+        read: Function from a name to its array, or to an object that returns blocks of it when it
+            is sliced.
     """
 
     source: str
@@ -106,27 +110,27 @@ class Tensors:
     read: Callable
 
     def take(self, layout, unused=()):
-        """Our variables, each read when it is needed.
+        """Returns our variables, each read when it is used.
 
         Args:
             layout: `{our path: [Piece, …]}`.
-            unused: Names that may be there besides.
+            unused: Names of other tensors that the checkpoint may contain.
 
         Returns:
             `{our path: LazyArray}`, float32.
 
         Raises:
-            UserError: Names the first tensor that is missing, left over, misshapen or of a dtype
-                that holds no weights. Nothing was read yet.
+            UserError: If a tensor is missing, unknown or misshapen, or has an unsupported dtype.
+                Raised before any tensor is read.
         """
-        pieces = [piece for parts in layout.values() for piece in parts]
+        pieces = [piece for slices in layout.values() for piece in slices]
         names = {piece.name for piece in pieces}
         missing = sorted(names - self.header.keys())
         left = sorted(self.header.keys() - names - set(unused))
         if missing or left:
             raise UserError(
-                "Every tensor of the model must be there, and no other. Received: "
-                f"{self.source}, missing: {_few(missing)}; unknown: {_few(left)}"
+                f"The tensors in {self.source} do not match the model. "
+                f"Missing: {_few(missing)}; unknown: {_few(left)}"
             )
         for piece in pieces:
             shape, dtype = self.header[piece.name]
@@ -137,15 +141,16 @@ class Tensors:
                 )
             if dtype not in FLOATS:
                 raise UserError(
-                    f"{piece.name} must be one of {', '.join(FLOATS)}. "
+                    f"The dtype of {piece.name} must be one of {', '.join(FLOATS)}. "
                     f"Received: {dtype} in {self.source}"
                 )
         return {
-            path: LazyArray(own_shape(parts), self._reader(parts)) for path, parts in layout.items()
+            path: LazyArray(own_shape(pieces), self._reader(pieces))
+            for path, pieces in layout.items()
         }
 
     def equal(self, name, other):
-        """Whether two tensors are the same, to the bit."""
+        """Returns whether two tensors are bitwise identical."""
         if self.header[name] != self.header[other]:
             return False
         one, two = self.read(name), self.read(other)
@@ -153,59 +158,59 @@ class Tensors:
             one[rows].tobytes() == two[rows].tobytes() for rows in _blocks(self.header[name][0])
         )
 
-    def _reader(self, parts):
+    def _reader(self, pieces):
         def read():
-            array, start = new_array(own_shape(parts)), 0
-            for part in parts:
-                own = array[..., start : start + part.own[-1]]
-                part.fill(own, self.read(part.name))
-                check_weights(own, part.name, self.source)
-                start += part.own[-1]
+            array, start = new_array(own_shape(pieces)), 0
+            for piece in pieces:
+                own = array[..., start : start + piece.own[-1]]
+                piece.fill(own, self.read(piece.name))
+                check_weights(own, piece.name, self.source)
+                start += piece.own[-1]
             return array
 
         return read
 
 
-def own_shape(parts):
-    """Shape of our variable that these pieces make up."""
-    return (*parts[0].own[:-1], sum(part.own[-1] for part in parts))
+def own_shape(pieces):
+    """Returns the shape of the variable that these pieces fill."""
+    return (*pieces[0].own[:-1], sum(piece.own[-1] for piece in pieces))
 
 
 def split(layout, weights):
-    """Yields (their name, array) of all pieces of our variables.
+    """Converts our variables to tensors of another library; yields (their name, array).
 
     Args:
         layout: `{our path: [Piece, …]}`.
         weights: `{our path: array}`.
 
     Raises:
-        UserError: If the layout has no place for one of them, or one is missing.
+        UserError: If the paths in `layout` and `weights` differ.
     """
     missing, left = sorted(layout.keys() - weights.keys()), sorted(weights.keys() - layout.keys())
     if missing or left:
         raise UserError(
-            "Every weight must have its place in the format. Received: "
-            f"missing: {_few(missing)}; without a place: {_few(left)}"
+            "The weights do not match the checkpoint format. "
+            f"Missing: {_few(missing)}; not supported: {_few(left)}"
         )
     rows = {}
-    for path, parts in layout.items():
+    for path, pieces in layout.items():
         array = np.asarray(weights[path])
-        if array.shape != own_shape(parts):
-            raise UserError(f"{path} must have shape {own_shape(parts)}. Received: {array.shape}")
-        stops = np.cumsum([part.own[-1] for part in parts])[:-1]
-        for part, own in zip(parts, np.split(array, stops, axis=-1), strict=True):
-            if part.row is None:
-                yield part.name, part.to_theirs(own)
+        if array.shape != own_shape(pieces):
+            raise UserError(f"{path} must have shape {own_shape(pieces)}. Received: {array.shape}")
+        stops = np.cumsum([piece.own[-1] for piece in pieces])[:-1]
+        for piece, own in zip(pieces, np.split(array, stops, axis=-1), strict=True):
+            if piece.row is None:
+                yield piece.name, piece.to_theirs(own)
             else:
-                rows.setdefault(part.name, {})[part.row] = part.to_theirs(own)
+                rows.setdefault(piece.name, {})[piece.row] = piece.to_theirs(own)
     for name, arrays in rows.items():
         yield name, np.stack([arrays[number] for number in range(len(arrays))])
 
 
 def _blocks(shape):
-    """Slices of rows that stay in the cache."""
+    """Returns slices of rows that fit in the CPU cache."""
     rows = max(1, _BLOCK * shape[0] // max(1, math.prod(shape)))
-    # No further than the last: not all that can be sliced allow it.
+    # Some objects do not support slices beyond the last row.
     return [slice(start, min(start + rows, shape[0])) for start in range(0, shape[0], rows)]
 
 

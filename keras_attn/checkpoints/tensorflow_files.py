@@ -1,4 +1,4 @@
-"""Checkpoints of TensorFlow 1: variables by name."""
+"""TensorFlow 1 checkpoints."""
 
 import glob
 import math
@@ -12,19 +12,19 @@ from keras_attn.checkpoints.tensor_map import Tensors
 from keras_attn.errors import UserError, first_line
 from keras_attn.io.files import check_regular
 
-# Of a damaged checkpoint; for one cut off TensorFlow raises an IndexError.
+# Errors for a damaged checkpoint; TensorFlow raises an IndexError for a truncated one.
 _DAMAGE = (tf.errors.OpError, ValueError, RuntimeError, IndexError, KeyError, TypeError)
-# Of the optimizer, not of the model.
+# Variables of the optimizer.
 _SLOTS = re.compile(r"(.*/)?(adam_[mv]|lamb_[mv]|Adam(_1)?)|global_step|beta[12]_power")
 
 
 def slots(header):
-    """The names of what optimizers keep."""
+    """Returns the names of the variables of optimizers."""
     return [name for name in header if _SLOTS.fullmatch(name)]
 
 
 def folder_and_name(folder):
-    """(folder, name of the checkpoint in it or None): of several one may be named."""
+    """Splits the path of a checkpoint into its folder and name; the name of a folder is None."""
     folder = os.fspath(folder)
     if not os.path.isdir(folder) and os.path.isfile(f"{folder}.index"):
         return os.path.split(folder)
@@ -32,7 +32,7 @@ def folder_and_name(folder):
 
 
 def read_lowercase(config, path):
-    """`do_lower_case` of a config, which is ours: the authors' scripts take it as a flag."""
+    """Returns `do_lower_case`, which our converter adds to a config; the field is optional."""
     lowercase = config.get("do_lower_case")
     if lowercase not in (None, True, False):
         raise UserError(
@@ -47,29 +47,33 @@ def _only_prefix(folder):
     )
     if len(found) != 1:
         raise UserError(
-            "One checkpoint is needed; of several give the name without .index. "
-            f"Received: {folder} with {', '.join(found) or 'none'}"
+            f"{folder} must contain one checkpoint; to select one of several, append its name "
+            f"without .index. Received: {', '.join(found) or 'none'}"
         )
     return found[0]
 
 
 def read_tensors(folder, name=None):
-    """The `Tensors` of a checkpoint in a folder; of the only one, if none is named.
+    """Returns the `Tensors` of a checkpoint in a folder.
+
+    Args:
+        folder: The folder.
+        name: Name of the checkpoint; None: the only one in the folder.
 
     Raises:
-        UserError: If it is missing or damaged, or one of several.
+        UserError: If the checkpoint is missing, damaged or ambiguous.
     """
     prefix = os.path.join(folder, name or _only_prefix(folder))
-    parts = glob.glob(f"{glob.escape(prefix)}.data-*")
-    for path in (f"{prefix}.index", *parts):
+    shards = glob.glob(f"{glob.escape(prefix)}.data-*")
+    for path in (f"{prefix}.index", *shards):
         check_regular(path)
     try:
         reader = tf.train.load_checkpoint(prefix)
         shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
         sizes = {name: math.prod(shapes[name]) * dtypes[name].size for name in shapes}
-        there = sum(os.path.getsize(path) for path in parts)
-        if sum(sizes.values()) > there:
-            raise ValueError(f"{there:,} of {sum(sizes.values()):,} bytes")
+        size = sum(os.path.getsize(path) for path in shards)
+        if sum(sizes.values()) > size:
+            raise ValueError(f"{size:,} of {sum(sizes.values()):,} bytes")
     except _DAMAGE as error:
         raise _damaged(prefix, error) from error
 
@@ -85,14 +89,14 @@ def read_tensors(folder, name=None):
 
 def _damaged(prefix, error):
     reason = first_line(error)
-    return UserError(f"A whole checkpoint of TensorFlow is needed. Received: {prefix} ({reason})")
+    return UserError(f"Cannot read {prefix}: not a complete TensorFlow checkpoint ({reason})")
 
 
 def write_tensors(prefix, tensors):
     """Writes a checkpoint.
 
     Args:
-        prefix: Its path without `.index`.
+        prefix: Path without `.index`.
         tensors: Iterable of (name, array).
     """
     names, arrays = zip(*tensors, strict=True)

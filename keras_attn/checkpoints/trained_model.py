@@ -1,4 +1,4 @@
-"""A trained model, wherever it comes from."""
+"""A trained model from any source."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -22,22 +22,22 @@ class TrainedModel:
     """Architecture, tokenizer and weights of a model in a workdir or another library's folder.
 
     Attributes:
-        path: The folder.
+        path: Path of the folder.
         family: `keras_attn.families.contract.Family`.
-        task: Name of the task; "backbone" of a backbone without a head.
+        task: Name of the task; "backbone" for a backbone without a head.
         architecture: Arguments of the backbone.
-        heads: Further arguments of the task model.
-        weights: Our paths below the task model, such as `bert_encoder/token_embedding`, and arrays,
-            which may be read only when they are used.
-        tokenizer: Its tokenizer; None if the folder has none.
-        lowercase: Whether text is lower-cased; None if the folder does not say.
+        heads: Other arguments of the task model.
+        weights: Dict from our paths below the task model, such as `bert_encoder/token_embedding`,
+            to arrays, which may be read when they are used.
+        tokenizer: The tokenizer; None if the folder has none.
+        lowercase: Whether text is lower-cased; None if unknown.
         labels: Names of the classes; [] for regression, None without a classifier.
         pairs: Whether a classifier takes pairs of texts; None if the folder does not say.
         threshold: Of question answering: the least `no_answer` for which there is no answer; None
             if there always is one.
         files: What else the task has in files of its own, by name.
-        config: Of the run, or None if no run of ours made the model.
-        released: Whether the weights are, or began as, those of a released model.
+        config: Config of the run that trained the model; None for models of other libraries.
+        released: Whether the weights are released weights, or were initialized from them.
     """
 
     path: str
@@ -57,7 +57,7 @@ class TrainedModel:
 
     @property
     def kind(self) -> str:
-        """What config.json calls the pair of family and task."""
+        """Value of `kind` in config.json, for the family and the task."""
         return kind_of(self.family.name, self.task)
 
     @property
@@ -66,49 +66,48 @@ class TrainedModel:
         return digest(self.weights)
 
     def with_text(self, lowercase: bool | None, name: str = "lowercase") -> "TrainedModel":
-        """Returns the model with a tokenizer that lower-cases text, or does not.
+        """Returns the model with `lowercase` and a matching tokenizer.
 
         Args:
-            lowercase: What the user says; None for nothing.
-            name: What messages call that argument.
+            lowercase: Whether text is lower-cased; None: as in the folder.
+            name: Name of this argument in messages.
 
         Raises:
-            UserError: If the folder has no tokenizer, or contradicts the user, or neither says
-                whether text is lower-cased and there are released models of both kinds.
+            UserError: If the folder has no tokenizer or another value of `lowercase`, or if the
+                value is unknown and the family has released models with both values.
         """
         if self.tokenizer is None:
             files = " and ".join(self.family.tokenizers.files)
-            raise UserError(f"A folder with {files} is needed. Received: {self.path}")
+            raise UserError(f"{self.path} lacks the tokenizer: {files}")
         if lowercase not in (None, self.lowercase) and self.lowercase is not None:
             raise UserError(
-                f"{name} must be that of the model, or be left out. "
-                f"Received: {name}={lowercase}, {self.path} has {self.lowercase}"
+                f"{name}={lowercase} differs from {self.path}, which has {self.lowercase}. "
+                f"Leave {name} unset"
             )
         if lowercase is None and self.lowercase is None and self.family.tokenizers.lowercase:
             raise UserError(
-                f"{self.path} does not say whether text is lower-cased. Set "
-                f"{name}=True or {name}=False; for commands without --lowercase, "
-                "convert it first: python -m keras_attn.convert --lowercase"
+                f"{self.path} does not specify whether text is lower-cased. Set {name}=True or "
+                f"{name}=False. For commands without --lowercase, first run: "
+                "python -m keras_attn.convert --lowercase"
             )
         chosen = bool(lowercase if self.lowercase is None else self.lowercase)
         tokenizer = self.tokenizer
         if tokenizer.lowercase != chosen:
             if tokenizer.verbatim:
                 raise UserError(
-                    f"{name} must be {tokenizer.lowercase} with a tokenizer of "
-                    f"{self.family.title}. Received: {name}={lowercase}, "
-                    f"{self.path}"
+                    f"{name} must be {tokenizer.lowercase} for the tokenizer of "
+                    f"{self.family.title}. Received: {name}={lowercase}, {self.path}"
                 )
             tokenizer = tokenizer.with_lowercase(chosen)
         return dataclasses.replace(self, lowercase=chosen, tokenizer=tokenizer)
 
     def head_of(self, path: str) -> str:
-        """Returns the name of the head that a path of weights belongs to, or of the pooler."""
+        """Returns the name of the head, or of the pooler, that a path of weights belongs to."""
         return path.removeprefix(f"{self.family.backbone_name}/").split("/")[0]
 
     @property
     def head_names(self) -> set[str]:
-        """Names of the heads that have weights, and of the pooler."""
+        """Names of the heads that have weights, and of the pooler if it has."""
         backbone = f"{self.family.backbone_name}/"
         return {
             self.head_of(path)
@@ -117,20 +116,20 @@ class TrainedModel:
         }
 
     def match_heads(self, wanted: list, new: bool) -> tuple[list, list]:
-        """Compares the heads of a run with those that are here, before any work.
+        """Compares the heads of a run with the heads of this model.
 
         Args:
-            wanted: Names of the heads that the run needs.
-            new: Whether it may initialize those that are not here.
+            wanted: Names of the heads of the run.
+            new: Whether missing heads may be randomly initialized.
 
         Returns:
-            (wanted ones that are not here, ones here that are not wanted), both sorted.
+            The missing heads and the unused heads, both sorted.
 
         Raises:
-            UserError: If some are missing, `new` is False and pretraining would have trained them.
+            UserError: If a head that pretraining trains is missing and `new` is False.
         """
-        here = self.head_names
-        missing, left = sorted(set(wanted) - here), sorted(here - set(wanted))
+        found = self.head_names
+        missing, left = sorted(set(wanted) - found), sorted(found - set(wanted))
         if set(missing).difference(self.family.unpretrained_heads) and not new:
             raise UserError(
                 f"{self.path} has no weights for {', '.join(missing)}. Set "
@@ -139,14 +138,14 @@ class TrainedModel:
         return missing, left
 
     def assign(self, model: keras.Model, new: list | tuple = ()) -> None:
-        """Sets the weights of a model; those of heads that it does not have are left.
+        """Assigns the weights to a model; weights of heads that it does not have are unused.
 
         Args:
             model: A task model, or the backbone.
-            new: Names of the heads that keep the weights they have.
+            new: Names of the heads that keep their initial weights.
 
         Raises:
-            UserError: If others are missing or do not fit.
+            UserError: If other weights are missing or misshapen.
         """
         prefix = "model/" if isinstance(model, self.family.backbone) else f"model/{model.name}/"
         paths = {
@@ -161,7 +160,7 @@ class TrainedModel:
         if positions in values:
             values[positions] = _repeated(values[positions], wanted[positions].shape[0])
         check_values(wanted, values, f"The checkpoint of {self.path}")
-        # They are read, and turned, now. More threads would hold more at once.
+        # Each weight is read here. More threads would store more weights at the same time.
         with ThreadPoolExecutor(2) as pool:
             for path, tensor in zip(
                 values, pool.map(ops.convert_to_tensor, values.values()), strict=True
@@ -183,13 +182,12 @@ class TrainedModel:
 
 
 def _unset(shape, dtype=None):
-    """Whatever is in memory: setting it first would take as long as setting it once more."""
+    """Returns uninitialized memory, as all values are assigned later."""
     return as_tensor(new_array(shape), dtype)
 
 
 def _repeated(table, rows):
-    """A position table with more rows: its own again and again (Beltagy et al., Longformer, 2020,
-    section 5)."""
+    """Extends position embeddings by repetition (Beltagy et al., Longformer, 2020, section 5)."""
     if table.shape[0] >= rows:
         return table
     return np.resize(np.asarray(table), (rows, table.shape[1]))

@@ -1,4 +1,4 @@
-"""WordPiece tokenizers in folders of `transformers`, as those of BERT."""
+"""WordPiece tokenizers of BERT in folders of `transformers`."""
 
 import os
 from reprlib import repr as shorten
@@ -23,18 +23,18 @@ _NAMES = dict(zip(("pad", "unk", "cls", "sep", "mask"), SPECIAL_TOKENS, strict=T
 def read_tokenizer(folder, rows):
     """Reads the tokenizer, and whether text is lower-cased.
 
-    A word of 101 to 200 characters, one [UNK] there, is cut into pieces here, as BERT's was in
+    Words of 101 to 200 characters, which are [UNK] in `transformers`, are tokenized as in BERT's
     training.
 
     Args:
-        folder: Of a model.
-        rows: Of its embedding matrix; the vocabulary gets a name for each.
+        folder: Folder of the model.
+        rows: Number of rows of the embedding matrix; the vocabulary is padded to it.
 
     Returns:
-        (`WordPieceTokenizer`, lowercase): None for what the folder does not say.
+        (`WordPieceTokenizer`, lowercase), None for what the folder does not contain.
 
     Raises:
-        UserError: For a tokenizer that is not BERT's, or files that contradict each other.
+        UserError: If the tokenizer differs from BERT's, or the files contradict each other.
     """
     config, tokenizer = (read_optional(folder, name) for name in (CONFIG, TOKENIZER))
     settings = _settings(config, tokenizer, folder)
@@ -51,13 +51,13 @@ def read_tokenizer(folder, rows):
     ):
         if settings.get(name) not in needed:
             raise UserError(
-                "A tokenizer must treat text as BERT's does. Received: "
+                "The tokenizer must normalize text like BERT's. Received: "
                 f"{name}={shorten(settings[name])} with "
                 f"lowercase={shorten(lowercase)} in {folder}"
             )
-    for file, said in ((CONFIG, config), (_SPECIAL, read_optional(folder, _SPECIAL))):
+    for file, values in ((CONFIG, config), (_SPECIAL, read_optional(folder, _SPECIAL))):
         for name, token in _NAMES.items():
-            found = said.get(f"{name}_token", token)
+            found = values.get(f"{name}_token", token)
             found = found.get("content") if isinstance(found, dict) else found
             if found != token:
                 raise UserError(
@@ -70,27 +70,27 @@ def read_tokenizer(folder, rows):
         listed = read_vocabulary(path)
         if vocabulary is not None and vocabulary != listed:
             raise UserError(
-                f"{VOCABULARY} and {TOKENIZER} must hold the same vocabulary. "
+                f"{VOCABULARY} and {TOKENIZER} must contain the same vocabulary. "
                 f"Received: {folder}, where they differ"
             )
         vocabulary = listed
     if vocabulary is not None:
         _check_added(folder, config, tokenizer, vocabulary)
-        return fitted(vocabulary, lowercase, rows, folder), lowercase
+        return padded_tokenizer(vocabulary, lowercase, rows, folder), lowercase
     return None, lowercase
 
 
-def fitted(vocabulary, lowercase, rows, folder):
-    """A tokenizer with a name for each row of the embedding matrix, which may have more.
+def padded_tokenizer(vocabulary, lowercase, rows, folder):
+    """Returns a tokenizer whose vocabulary is padded to the rows of the embedding matrix.
 
     Args:
-        vocabulary: List of str.
-        lowercase: Whether text is lower-cased; None: not known yet.
-        rows: Of the embedding matrix.
+        vocabulary: List of tokens.
+        lowercase: Whether text is lower-cased; None: unknown.
+        rows: Number of rows of the embedding matrix.
         folder: Name of the folder in messages.
 
     Raises:
-        UserError: If the vocabulary is larger.
+        UserError: If the vocabulary is larger than the embedding matrix.
     """
     if len(vocabulary) > rows:
         raise UserError(
@@ -105,16 +105,17 @@ def write_tokenizer(folder, vocabulary, lowercase, length, name="BertTokenizer")
     """Writes vocab.txt, tokenizer.json and tokenizer_config.json.
 
     Args:
-        folder: Where to.
-        vocabulary, lowercase: Of the model.
-        length: Longest input of the model.
+        folder: Folder to write to.
+        vocabulary: List of tokens.
+        lowercase: Whether text is lower-cased.
+        length: Maximum sequence length of the model.
         name: Class of the tokenizer in `transformers`.
     """
     from tokenizers import BertWordPieceTokenizer
 
     write_vocabulary(os.path.join(folder, VOCABULARY), vocabulary)
-    pieces = {piece: number for number, piece in enumerate(vocabulary)}
-    tokenizer = BertWordPieceTokenizer(pieces, lowercase=lowercase, strip_accents=lowercase)
+    ids = {token: number for number, token in enumerate(vocabulary)}
+    tokenizer = BertWordPieceTokenizer(ids, lowercase=lowercase, strip_accents=lowercase)
     tokenizer.add_special_tokens(list(SPECIAL_TOKENS))
     tokenizer.save(os.path.join(folder, TOKENIZER))
     write_json(
@@ -131,60 +132,62 @@ def write_tokenizer(folder, vocabulary, lowercase, length, name="BertTokenizer")
 
 
 def _settings(config, tokenizer, folder):
-    """How text is treated, as both files say."""
+    """Returns the settings of normalization in both files, which must agree."""
     names = {"do_lower_case": "lowercase", "tokenize_chinese_chars": "handle_chinese_chars"}
-    said = {names.get(name, name): value for name, value in config.items()}
+    settings = {names.get(name, name): value for name, value in config.items()}
     if not tokenizer:
-        return said
+        return settings
     path = os.path.join(folder, TOKENIZER)
-    for part, needed in (("normalizer", "BertNormalizer"), ("pre_tokenizer", "BertPreTokenizer")):
-        found = tokenizer.get(part)
+    for field, needed in (("normalizer", "BertNormalizer"), ("pre_tokenizer", "BertPreTokenizer")):
+        found = tokenizer.get(field)
         if not isinstance(found, dict) or found.get("type") != needed:
-            raise UserError(f"A {needed} is needed. Received: another in {path}")
+            raise UserError(f"The {field} must be a {needed}. Received: {shorten(found)} in {path}")
     normalizer = tokenizer["normalizer"]
     for name in ("lowercase", "strip_accents", "handle_chinese_chars"):
-        if said.get(name) not in (None, normalizer.get(name)):
+        if settings.get(name) not in (None, normalizer.get(name)):
             raise UserError(
                 f"{CONFIG} and {TOKENIZER} must agree. Received: "
-                f"{name}={shorten(said[name])} and "
+                f"{name}={shorten(settings[name])} and "
                 f"{name}={shorten(normalizer.get(name))} in {folder}"
             )
-    return {**said, **normalizer}
+    return {**settings, **normalizer}
 
 
 def _check_added(folder, config, tokenizer, vocabulary):
-    """Checks that tokens that were added later are pieces of the vocabulary, by their numbers."""
-    said = tokenizer.get("added_tokens")
+    """Raises a `UserError` unless the added tokens are in the vocabulary, with the same ids."""
+    added = tokenizer.get("added_tokens")
     found = [
         (token.get("content"), token.get("id")) if isinstance(token, dict) else (token, None)
-        for token in (said if isinstance(said, list) else [])
+        for token in (added if isinstance(added, list) else [])
     ]
     found += read_optional(folder, _ADDED).items()
-    said = config.get("added_tokens_decoder")
+    added = config.get("added_tokens_decoder")
     found += [
         (token.get("content") if isinstance(token, dict) else token, number)
-        for number, token in (said.items() if isinstance(said, dict) else ())
+        for number, token in (added.items() if isinstance(added, dict) else ())
     ]
-    places = {piece: str(place) for place, piece in enumerate(vocabulary)}
+    ids = {token: str(number) for number, token in enumerate(vocabulary)}
     for content, number in found:
-        if not isinstance(content, str) or places.get(content) != str(number):
+        if not isinstance(content, str) or ids.get(content) != str(number):
             raise UserError(
-                "Every token must be a piece of the vocabulary. Received: "
-                f"{shorten(content)}, added in {folder}"
+                "Added tokens must be in the vocabulary, with the same ids. Received: "
+                f"{shorten(content)} in {folder}"
             )
 
 
 def _vocabulary(tokenizer, path):
     model = tokenizer.get("model")
-    pieces = model.get("vocab") if isinstance(model, dict) else None
+    ids = model.get("vocab") if isinstance(model, dict) else None
     if (
-        not isinstance(pieces, dict)
+        not isinstance(ids, dict)
         or model.get("type", "WordPiece") != "WordPiece"
         or model.get("continuing_subword_prefix", "##") != "##"
     ):
-        raise UserError(f"A WordPiece model is needed. Received: another in {path}")
-    vocabulary = sorted(pieces, key=lambda piece: (str(type(pieces[piece])), pieces[piece]))
-    if [pieces[piece] for piece in vocabulary] != list(range(len(vocabulary))):
-        raise UserError(f"The ids of the vocabulary must be 0, 1, …. Received: others in {path}")
+        raise UserError(
+            f"The model must be WordPiece with the prefix ##. Received: another model in {path}"
+        )
+    vocabulary = sorted(ids, key=lambda token: (str(type(ids[token])), ids[token]))
+    if [ids[token] for token in vocabulary] != list(range(len(vocabulary))):
+        raise UserError(f"Token ids must be consecutive from 0. Received: other ids in {path}")
     check_vocabulary(vocabulary, path)
     return vocabulary

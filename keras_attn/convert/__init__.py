@@ -1,4 +1,4 @@
-"""Checkpoints of other libraries, and workdirs: read, written, converted."""
+"""Reads, writes and converts workdirs and checkpoints of other libraries."""
 
 import contextlib
 import dataclasses
@@ -10,7 +10,7 @@ import types
 from reprlib import repr as shorten
 from typing import TYPE_CHECKING, Any
 
-from keras_attn.checkpoints.hub import local_folder, what_is_meant
+from keras_attn.checkpoints.hub import local_folder, suggest_folder
 from keras_attn.errors import UserError, nearest
 from keras_attn.registry import FAMILIES, TASKS, family_and_task
 
@@ -24,7 +24,7 @@ _LOCK = "lock"
 
 
 def head_choices() -> dict[str, tuple[str, dict]]:
-    """Returns the values of `task` and `--task`: the task and the arguments of the head of each.
+    """Returns the task and the arguments of the head for each value of `task` and `--task`.
 
     They are the `convert_heads` of all tasks.
     """
@@ -44,18 +44,18 @@ def _module(family, format):
 
 
 def detect(folder: str) -> tuple[str, str]:
-    """Returns names of family and format of a folder, or of the checkpoint of that name in it.
+    """Returns the names of the family and the format of a folder or checkpoint.
 
     Raises:
-        UserError: If it holds no model of a registered family.
+        UserError: If it does not contain a model of a registered family.
     """
     return _detect(folder)[:2]
 
 
 def _detect(folder):
-    """(family, format, content of config.json or None); see `detect`."""
-    # Here, so that `python -m keras_attn.convert` can first quieten TensorFlow.
-    from keras_attn.checkpoints.safetensors_files import PICKLES, refused_pickle
+    """Returns (family, format, content of config.json or None); see `detect`."""
+    # Imported here, so that `python -m keras_attn.convert` can silence TensorFlow first.
+    from keras_attn.checkpoints.safetensors_files import PICKLES, pickle_error
     from keras_attn.checkpoints.tensorflow_files import folder_and_name
     from keras_attn.io.files import exists
     from keras_attn.io.json_files import read_object
@@ -69,14 +69,13 @@ def _detect(folder):
             return _named("registered_name", found, "kerashub_backbone", path), "kerashub", found
         if "kind" not in found:
             raise UserError(
-                "config.json must say what the model is: model_type in a folder of "
-                "transformers, registered_name in a preset of KerasHub, kind in a "
-                f"run. Received: {path} without any"
+                f"Cannot identify the model in {path}: it has neither model_type (transformers) "
+                "nor registered_name (KerasHub) nor kind (workdir)"
             )
         known = family_and_task(str(found["kind"]))
         if known is None:
             raise UserError(
-                f"Unknown kind of run. Received: kind={shorten(found['kind'])} in {path}"
+                f"Unknown kind of model. Received: kind={shorten(found['kind'])} in {path}"
             )
         return known[0], "workdir", found
     names = {
@@ -88,21 +87,17 @@ def _detect(folder):
         if os.path.isfile(os.path.join(folder_and_name(folder)[0], name)):
             return *found, None
     if os.path.isfile(folder) and folder.endswith(PICKLES):
-        raise refused_pickle(folder)
+        raise pickle_error(folder)
     if not exists(folder):
-        raise UserError(
-            "A folder with a model is needed. Received: "
-            f"{folder}, which does not exist{what_is_meant(folder)}"
-        )
+        raise UserError(f"The folder {folder} does not exist{suggest_folder(folder)}")
     raise UserError(
-        "A folder with a model is needed: a checkpoint of TensorFlow 1 with "
-        f"{' or '.join(names)}, or a run, a folder of transformers or a preset of "
-        f"KerasHub with its config.json. Received: {folder}"
+        f"{folder} does not contain a model. Supported are workdirs, folders of transformers and "
+        f"presets of KerasHub, with config.json, and folders with {' or '.join(names)}"
     )
 
 
 def _named(field, found, attribute, path):
-    """The family that a field of a config.json of another library names."""
+    """Returns the family that a field in config.json of another library names."""
     _check_local(posixpath.dirname(path))
     names = {getattr(FAMILIES.fields(family), attribute): family for family in FAMILIES}
     names.pop(None, None)
@@ -115,7 +110,7 @@ def _named(field, found, attribute, path):
 
 
 def family_name(folder: str | os.PathLike[str]) -> str | None:
-    """Name of the family whose model a folder of any format holds; None if it holds none."""
+    """Returns the name of the family of the model in a folder; None if it contains none."""
     from keras_attn.workdir import run_folder
 
     try:
@@ -125,13 +120,13 @@ def family_name(folder: str | os.PathLike[str]) -> str | None:
 
 
 def read(folder: str | os.PathLike[str]) -> "TrainedModel":
-    """Reads a model from a folder of any format; its weights when they are used.
+    """Reads a model from a folder of any format; its weights are read when they are used.
 
-    The files of a workdir are verified: tokenizers by SHA-256, weights by checksums. Most files of
-    other libraries have neither, so that a few wrong bits in them can go unnoticed.
+    Files of a workdir are verified: tokenizers by SHA-256, weights by checksums. Most files of
+    other libraries have no checksums, so that a few wrong bits in them are not detected.
 
     Args:
-        folder: A folder, or `hf:NAME[@REVISION]` of the Hugging Face Hub.
+        folder: A folder, or `hf:NAME[@REVISION]` on the Hugging Face Hub.
 
     Returns:
         A `keras_attn.checkpoints.trained_model.TrainedModel`; its `tokenizer`, `lowercase` and
@@ -145,12 +140,12 @@ def read(folder: str | os.PathLike[str]) -> "TrainedModel":
 def read_ready(
     folder: str | os.PathLike[str], lowercase: bool | None = None, name: str = "lowercase"
 ) -> "TrainedModel":
-    """Reads a model with its tokenizer and a config, as runs and predictions need it.
+    """Reads a model with its tokenizer and a config, for training and prediction.
 
     Args:
         folder: See `read`.
-        lowercase: Whether text is lower-cased, for a folder that does not say.
-        name: What messages call `lowercase`.
+        lowercase: Whether text is lower-cased, for a folder that does not specify it.
+        name: Name of `lowercase` in messages.
 
     Returns:
         A `TrainedModel` without None in `tokenizer`, `lowercase` and `config`.
@@ -172,7 +167,7 @@ def _read(folder):
 
 def _check_local(folder):
     if "://" in folder:
-        raise UserError(f"A folder of this machine is needed; copy it. Received: {folder}")
+        raise UserError(f"{folder} must be a local folder. Copy it to this machine first")
 
 
 def convert(
@@ -184,22 +179,23 @@ def convert(
     new_heads: bool = False,
     lowercase: bool | None = None,
 ) -> list[str]:
-    """Writes a model in another format; no digit of a weight changes.
+    """Converts a model to another format; weights stay bitwise identical.
 
     Args:
-        source: A folder of any of `FORMATS`, or `hf:NAME[@REVISION]`.
-        target: A folder that is new or empty.
-        format: One of `FORMATS` that the family has; a workdir if None and the source is none.
-        task: The heads to write, of a family with masked language models: "pretraining",
-            "masked_lm" or "encoder", for none; None: those of the source.
-        new_heads: Whether heads that the source lacks may be randomly initialized.
-        lowercase: Whether text is lower-cased, where the source does not say.
+        source: A folder in any of `FORMATS`, or `hf:NAME[@REVISION]`.
+        target: A new or empty folder.
+        format: One of `FORMATS` that the family supports; None: a workdir, unless the source is
+            one.
+        task: Heads to write, one of `head_choices()`, such as "pretraining", "masked_lm" or
+            "encoder" (no head); None: the heads of the source.
+        new_heads: Whether missing heads may be randomly initialized.
+        lowercase: Whether text is lower-cased, if the source does not specify it.
 
     Returns:
-        The list of heads that start at random.
+        List of the randomly initialized heads.
 
     Raises:
-        UserError: If a folder or the format is wrong, or something of the model has no place.
+        UserError: If a folder or the format is invalid, or the format does not support the model.
     """
     import tensorflow as tf
 
@@ -215,7 +211,7 @@ def convert(
     format = format or ("workdir" if found != "workdir" else None)
     if format not in formats:
         raise UserError(
-            f"format must be one of {', '.join(formats)} of {family}. "
+            f"format must be one of {', '.join(formats)} for {family}. "
             f"Received: format={format}{nearest(format, formats)}"
         )
     _check_empty(target)  # before the source is read
@@ -230,8 +226,7 @@ def convert(
     except (OSError, tf.errors.OpError) as error:
         reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
         raise UserError(
-            "The source must be readable and the target writable, with free space. "
-            f"Received: {folder} to {target} ({reason})"
+            f"Cannot convert {folder} to {target}: {reason}. Check permissions and free space"
         ) from error
     return new
 
@@ -240,36 +235,36 @@ def _check_empty(target):
     if os.path.exists(target) and not (
         os.path.isdir(target) and set(os.listdir(target)) <= {_LOCK}
     ):
-        raise UserError(f"The target must be a new or an empty folder. Received: {target}")
+        raise UserError(f"The target must be a new or empty folder. Received: {target}")
 
 
 @contextlib.contextmanager
 def _empty_folder(target):
-    """Makes a folder that one process at a time writes to; what a failed one wrote is removed."""
+    """Creates and locks a folder, and removes its content after an exception."""
     from keras_attn.io.locks import lock_file
 
-    made = not os.path.exists(target)
+    created = not os.path.exists(target)
     os.makedirs(target, exist_ok=True)
     lock = lock_file(
         os.path.join(target, _LOCK),
-        f"One process at a time may write to a folder. Received: {target}",
+        f"Only one process at a time may write to a folder. Received: {target}",
     )
     try:
         _check_empty(target)  # again: another process may have written to it before the lock
         try:
             yield
         except BaseException:
-            _remove(target, whole=made)
+            _remove(target, whole=created)
             raise
     finally:
         if lock:
             with contextlib.suppress(FileNotFoundError):
-                os.remove(lock.name)  # before it is let go: `lock_file` sees that it is gone
+                os.remove(lock.name)  # before the lock is released; `lock_file` detects it
             lock.close()
 
 
 def _remove(folder, whole):
-    """Takes back what was written to a folder, and the folder if it was made for it."""
+    """Removes the content of a folder and, if `whole`, the folder."""
     if not os.path.isdir(folder):
         return
     for entry in os.scandir(folder):
@@ -279,7 +274,7 @@ def _remove(folder, whole):
 
 
 class _Callable(types.ModuleType):
-    """So that `keras_attn.convert(source, target)` works, and `python -m keras_attn.convert`."""
+    """Makes the module callable: `keras_attn.convert(source, target)`."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> list[str]:
         return convert(*args, **kwargs)

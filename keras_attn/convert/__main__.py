@@ -1,13 +1,12 @@
-"""Converts BERT, GPT-2 and XLNet checkpoints between formats; weights stay bitwise identical.
+"""Converts checkpoints between formats; weights stay bitwise identical.
 
     python -m keras_attn.convert --from=hf:bert-base-uncased --to=runs/base
     python -m keras_attn.convert --from=uncased_L-12_H-768_A-12 --lowercase --to=runs/base
     python -m keras_attn.convert --from=runs/base --format=huggingface --to=base-for-transformers
 
-Formats: workdir; huggingface (a transformers folder with safetensors); google (TensorFlow 1
-checkpoint of google-research/bert or zihangdai/xlnet); openai (TensorFlow 1 checkpoint of
-openai/gpt-2); kerashub (a BertBackbone or GPT2Backbone preset). Other libraries support only
-post-norm BERT (model.norm_first=False), as in configs/bert_base.py.
+Formats: {formats}. huggingface is a folder of transformers with safetensors; google and openai are
+TensorFlow 1 checkpoints; kerashub is a preset. Other libraries support only models with their own
+architecture: docs/checkpoints.md.
 """
 
 from absl import flags
@@ -15,6 +14,7 @@ from absl import flags
 from keras_attn.cli.command_line import run_command
 from keras_attn.convert import FORMATS, head_choices
 from keras_attn.errors import UserError
+from keras_attn.registry import FAMILIES
 
 
 def define_flags():
@@ -31,7 +31,7 @@ def define_flags():
         "Format to write; if unset, workdir, unless --from is a workdir.",
     )
     flags.DEFINE_enum(
-        "task", None, list(head_choices()), "Heads to write (BERT); if unset, the heads of --from."
+        "task", None, list(head_choices()), "Heads to write; if unset, the heads of --from."
     )
     flags.DEFINE_bool(
         "new_heads", False, "Whether to initialize heads randomly that --from does not contain."
@@ -59,10 +59,18 @@ def main():
     print(f"{target}" + (f" · randomly initialized: {', '.join(new)}" if new else ""))
 
 
+def _formats():
+    """Describes the formats of each family that supports another one than workdirs."""
+    formats = {family: FAMILIES.fields(family).formats for family in FAMILIES}
+    return "; ".join(
+        f"{family}: {', '.join(names)}" for family, names in formats.items() if len(names) > 1
+    )
+
+
 def command():
     """Entry point of `python -m keras_attn.convert` and `keras-attn-convert`."""
     define_flags()
-    run_command(main, __doc__)
+    run_command(main, __doc__.replace("{formats}", _formats()))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A trained model with other heads."""
+"""Replaces the heads of a trained model."""
 
 import dataclasses
 
@@ -11,19 +11,19 @@ from keras_attn.training.variables import variables_by_path
 
 
 def with_heads(trained, task, new_heads):
-    """Returns a trained model with the heads of a task alone.
+    """Returns a trained model with only the heads of a task.
 
     Args:
         trained: `TrainedModel`.
-        task: One of `head_choices()`; None: the heads stay.
-        new_heads: Whether heads that the model lacks may be randomly initialized.
+        task: One of `head_choices()`; None: the heads are unchanged.
+        new_heads: Whether missing heads may be randomly initialized.
 
     Returns:
-        (the `TrainedModel`, names of the newly initialized heads).
+        The `TrainedModel`, and the names of the newly initialized heads.
 
     Raises:
-        UserError: If the family has no such choice, or heads are missing that may not be
-            initialized.
+        UserError: If the family does not support the task, or heads are missing and `new_heads` is
+            False.
     """
     family = trained.family
     choices = {
@@ -31,9 +31,8 @@ def with_heads(trained, task, new_heads):
     }
     if not choices and (task is not None or new_heads):
         raise UserError(
-            "task and new_heads are for a BERT alone. "
-            f"Received: task={task}, new_heads={new_heads}, {trained.path} is "
-            f"{family.name}"
+            f"task and new_heads are not supported for the family {family.name}. Received: "
+            f"task={task}, new_heads={new_heads}, {trained.path}"
         )
     if task is None:
         return trained, []
@@ -75,7 +74,7 @@ def with_heads(trained, task, new_heads):
 
 
 def _is_supported(family, task, heads):
-    """Whether a family has a model for a task, and the pooler that its head needs."""
+    """Returns whether a family has a model for a task, and the pooler that its head requires."""
     if not family.supports(task):
         return False
     model = family.model_class(task)
@@ -83,7 +82,7 @@ def _is_supported(family, task, heads):
 
 
 def _initial_weights(family, task, architecture, heads):
-    """Weights of a randomly initialized model by path below the task model."""
+    """Returns the weights of a randomly initialized model by path below the task model."""
     model, prefix = family.build(task, architecture, heads, seed=0), family.prefix(task)
     model.build()
     return {

@@ -1,4 +1,4 @@
-"""Workdirs as trained models: the folders that runs leave behind, read and written."""
+"""Reads workdirs as trained models, and writes trained models as workdirs."""
 
 import collections.abc
 import functools
@@ -15,33 +15,33 @@ from keras_attn.workdir import Workdir, began_as_released
 
 
 def read(folder, config=None, log=warn_once):
-    """Reads a workdir; the weights of the checkpoint that its run chose when they are used.
+    """Reads a workdir; the weights of the selected checkpoint are read when they are used.
 
     Args:
         folder: The workdir.
-        config: What its config.json holds, if it has been read already.
-        log: Takes warnings of damaged checkpoints.
+        config: Content of its config.json, if it has been read already.
+        log: Function that receives warnings about damaged checkpoints.
 
     Returns:
         A `TrainedModel`.
 
     Raises:
-        UserError: If it is no workdir, or its tokenizer is another than that of training.
+        UserError: If the folder is no workdir, or its tokenizer changed after training.
     """
     workdir = Workdir(folder)
     saved = workdir.read_config(config)
     if saved is None:
-        raise UserError(f"A workdir of a run is needed, with a config.json. Received: {folder}")
+        raise UserError(f"{folder} is not a workdir: it has no config.json")
     path, known = workdir / "config.json", family_and_task(saved["kind"])
     if known is None:
-        raise UserError(f"Unknown kind of run. Received: kind={saved['kind']} in {path}")
+        raise UserError(f"Unknown kind of model. Received: kind={saved['kind']} in {path}")
     family, task = FAMILIES[known[0]], TASKS[known[1]]
     try:
         architecture = check_architecture(family, saved["architecture"], path, MOST_LAYERS)
         heads = dict(saved.get("heads") or {})
         files = task.read_files(workdir, heads)
         heads = task.complete_heads(heads, saved["config"], files)
-        family.build(task.name, architecture, heads)  # which checks its arguments
+        family.build(task.name, architecture, heads)  # checks the arguments
         data = saved["config"]["data"]
         weights = _Weights(
             workdir,
@@ -54,7 +54,7 @@ def read(folder, config=None, log=warn_once):
     except UserError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UserError(f"{path} must be that of a run. Received: something else") from error
+        raise UserError(f"{path} is not the config.json of a workdir") from error
     workdir.check_tokenizer(saved, family.tokenizers.files)
     tokenizer = family.read_tokenizer(workdir.path, data)
     check_vocabulary_size(tokenizer, architecture, path)
@@ -74,7 +74,7 @@ def read(folder, config=None, log=warn_once):
 
 
 def check_vocabulary_size(tokenizer, architecture, source):
-    """Raises a `UserError` unless each row of the embedding matrix has a token."""
+    """Raises a `UserError` if the vocabulary size differs from the embedding matrix."""
     if tokenizer.vocabulary_size != architecture["vocabulary_size"]:
         raise UserError(
             "The vocabulary must have a token for each row of the embedding matrix. "
@@ -84,10 +84,10 @@ def check_vocabulary_size(tokenizer, architecture, source):
 
 
 def write(folder, trained):
-    """Writes a workdir that no run resumes, but that runs start from and that predicts.
+    """Writes a workdir for finetuning, further pretraining and prediction, but not for resuming.
 
     Args:
-        folder: An empty or new one.
+        folder: A new or empty folder.
         trained: `TrainedModel` with a tokenizer.
     """
     workdir, family, task = Workdir(folder), trained.family, TASKS[trained.task]
@@ -110,7 +110,7 @@ def write(folder, trained):
 
 
 def config_of(trained):
-    """Returns the config of a model that no run of ours made: the defaults, and what it says.
+    """Returns the config of a model; for other libraries, the defaults with its settings.
 
     Args:
         trained: `TrainedModel` with a tokenizer.
@@ -131,11 +131,11 @@ def config_of(trained):
 
 
 class _Weights(collections.abc.Mapping):
-    """Weights of a workdir by path below the task model, read when they are used."""
+    """The weights of a workdir by path below the task model, read when they are used."""
 
     def __init__(self, workdir, config, prefix, shapes, log):
         self._folder, self._prefix, self._shapes = workdir / "checkpoints", prefix, shapes
-        # How many of the newest checkpoints the weights are the mean of.
+        # Number of newest checkpoints to average.
         self._average = config.get("checkpoint", {}).get("average", 1)
         regular = 1 if self._average < 2 else config["checkpoint"]["every"]
         if not regular:
@@ -153,7 +153,7 @@ class _Weights(collections.abc.Mapping):
                 return self._below(found)
         best = self._checkpoints.read_best("model/", self._check)
         if best is None:
-            raise UserError(f"A whole checkpoint is needed. Received: {self._folder}")
+            raise UserError(f"{self._folder} has no complete checkpoint")
         return self._below(best[0])
 
     def _below(self, arrays):
@@ -182,4 +182,4 @@ class _Weights(collections.abc.Mapping):
 
 
 def _described(kind):
-    return f"{kind[1]} {kind[0]}" if kind else "left out"
+    return f"{kind[1]} {kind[0]}" if kind else "absent"

@@ -1,1 +1,1 @@
-"""Families of models: a folder for each."""
+"""Families of models, one package each."""

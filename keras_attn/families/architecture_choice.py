@@ -1,11 +1,21 @@
-"""The arguments of the backbone of a run: those of the model it starts from, or the config's."""
+"""Chooses the arguments of the backbone of a run."""
 
 import inspect
+from collections.abc import Mapping
 
 from keras_attn.defaults import default_config
 from keras_attn.errors import UserError, check_choice
 
-_SHAPE = ("num_layers", "hidden_dim", "num_heads", "intermediate_dim")
+
+def named_sizes(table: Mapping[str, tuple]) -> dict[str, dict[str, int]]:
+    """Returns `Family.sizes` of a table of Transformers.
+
+    Args:
+        table: Dict from names to numbers of layers, hidden sizes, attention heads and, optionally,
+            feed-forward sizes.
+    """
+    names = ("num_layers", "hidden_dim", "num_heads", "intermediate_dim")
+    return {size: dict(zip(names, values, strict=False)) for size, values in table.items()}
 
 
 def choose_architecture(run, family, use_pooler):
@@ -18,62 +28,57 @@ def choose_architecture(run, family, use_pooler):
     elif run.pretrained:
         architecture = _pretrained_architecture(run, family, given)
     else:
-        tiny = _shape_of(family, "tiny")
-        architecture = {**tiny, **family.default_arguments(run, tiny | given), **given}
+        default = next(iter(family.sizes.values()), {})
+        architecture = {**default, **family.default_arguments(run, {**default, **given}), **given}
     architecture.pop("vocabulary_size", None)
     if family.has_pooler and not run.resumed:
         architecture["use_pooler"] = use_pooler
     try:
         family.backbone(vocabulary_size=1, **architecture)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise UserError(f"model.* must describe a model of {family.title}. {error}") from error
     _check_length(run, family, architecture)
     return architecture
 
 
 def _given(run, family):
-    """The arguments of the backbone that the config sets; its other fields are the task's."""
+    """Returns the arguments of the backbone that the config sets; the task reads other fields."""
     fields = {name: value for name, value in run.config.model.items() if value is not None}
     if "size" in fields:
         check_choice("model.size", fields["size"], family.sizes)
     names = inspect.signature(family.backbone).parameters
     return {
-        **_shape_of(family, fields.get("size")),
+        **family.sizes.get(fields.get("size"), {}),
         **{name: value for name, value in fields.items() if name in names},
     }
 
 
-def _shape_of(family, size):
-    """The arguments that a size stands for; not every family lists feed-forward sizes."""
-    return dict(zip(_SHAPE, family.sizes.get(size, ()), strict=False))
-
-
 def _pretrained_architecture(run, family, given):
-    """The architecture of the pretrained model, with the arguments that may differ from it."""
+    """Returns the architecture of the pretrained model with the config's free arguments."""
     known = run.pretrained.architecture
     free = {name: given.pop(name) for name in family.free_arguments if name in given}
     architecture = {**known, **free}
-    if "dropout" in free and "attention_dropout" not in free:
+    if "attention_dropout" in known and "dropout" in free and "attention_dropout" not in free:
         architecture["attention_dropout"] = None  # the same rate
-    if run.config.model.get("size") is not None:  # which stands for this feed-forward size, too
-        given.setdefault("intermediate_dim", 4 * given["hidden_dim"])
+    if "intermediate_dim" in known and run.config.model.get("size") is not None:
+        given.setdefault("intermediate_dim", 4 * given["hidden_dim"])  # the default of a size
     # A field at its default was not set by the user.
     defaults = default_config(run.task.name, family.name).model
     for name, value in given.items():
         if name == "max_length" and family.position_table and value > known[name]:
-            run.say(f"positions {known[name] + 1} to {value} start as those before")
+            run.say(f"positions {known[name] + 1} to {value} are initialized by repetition")
             architecture[name] = value
         elif value not in (known.get(name), defaults.get(name)):
             raise UserError(
-                "The architecture must be that of the pretrained model; leave its fields out; "
-                "model.size=None unsets that of a config file. "
-                f"Received: {name}={value}, it has {known.get(name)}"
+                f"model.{name}={value} differs from the pretrained model, which has "
+                f"{name}={known.get(name)}. Leave the fields of the architecture unset; "
+                "model.size=None unsets the size in a config file"
             )
     return architecture
 
 
 def _check_finetuning(run, family):
-    """Raises a `UserError` unless a family that needs pretrained weights has them."""
+    """Raises a `UserError` if a family that requires pretrained weights has none."""
     data, model = run.config.data, run.config.model
     if not (run.resumed or run.pretrained):
         raise UserError(f"Finetuning {family.title} requires --pretrained. Received: none")
@@ -88,7 +93,7 @@ def _check_finetuning(run, family):
 
 
 def _check_length(run, family, architecture):
-    """Raises a `UserError` for rows longer than a table of learned positions."""
+    """Raises a `UserError` for sequences longer than the learned position embeddings."""
     length, positions = run.config.data.length, architecture.get("max_length")
     learned = architecture.get("positions", "learned") == "learned"
     if None in (length, positions) or length <= positions or not learned:
@@ -100,10 +105,9 @@ def _check_length(run, family, architecture):
             else f"pretrain the model further with model.max_length={length}"
         )
         raise UserError(
-            f"data.length={length} exceeds the position table of the model, which has "
-            f"{positions} positions. Lower data.length, or {advice}"
+            f"data.length={length} exceeds the model's {positions} positions. "
+            f"Lower data.length, or {advice}"
         )
     raise UserError(
-        "data.length must be at most the positions of the model. Received: "
-        f"data.length={length}, it has {positions} (max_length={positions})"
+        f"data.length={length} exceeds the model's {positions} positions. Lower data.length"
     )

@@ -1,4 +1,4 @@
-"""What a family of models answers."""
+"""The interface of a family of models."""
 
 import importlib
 import inspect
@@ -9,7 +9,12 @@ import keras
 
 from keras_attn.errors import UserError
 from keras_attn.families.architecture_choice import choose_architecture
-from keras_attn.families.step_memory import LayerMemory, encoder_memory, feed_forward_dim
+from keras_attn.families.step_memory import (
+    LayerMemory,
+    embedding_dim,
+    encoder_memory,
+    feed_forward_dim,
+)
 from keras_attn.registry import FAMILIES, TASKS
 from keras_attn.text.recipes import Kind
 
@@ -22,28 +27,30 @@ class Family:
     `keras_attn.registry`. docs/adding_a_family.md goes through the steps.
 
     Attributes:
-        name: Name in the registry.
-        title: Name in messages: "BERT".
+        name: Name in the registry and in `FIELDS`; the registry checks it.
+        title: Name in messages, such as "BERT".
         backbone: Class of the backbone, a `keras.Model` with `hidden_dim` and `variables_by_depth`.
+            Its constructor annotates integers with `int` and other numbers with `float`, by which
+            the architecture in a config.json is checked.
         backbone_name: Name of the backbone in the paths of weights.
         task_models: Dict from names of tasks to classes that take a backbone and the arguments of
-            the head; None if the backbone itself is the model. For other tasks that have one,
-            `Task.model`.
-        encodes: Whether its outputs have `sequence_output`, which the models of tasks take.
-        tokenizers: Kind of its tokenizer.
-        sizes: Dict from names to numbers of layers, hidden sizes, attention heads and feed-forward
-            sizes.
-        free_arguments: Arguments of the backbone that may differ from those of a pretrained model,
-            because no pretrained weight depends on them.
+            the head; None if the backbone itself is the model. Other tasks use `Task.model`.
+        encodes: Whether the backbone returns `sequence_output`, the input of `Task.model`.
+        tokenizers: Tokenizer type.
+        sizes: Dict from the values of `model.size` to arguments of the backbone. The first one is
+            the default.
+        free_arguments: Arguments of the backbone that may differ from the pretrained model, because
+            no weight depends on them.
         finetunes_from_scratch: Whether finetuning may start from random weights.
-        released_pooling: Default of `model.pooling` for classifiers of released models.
-        tokenizer_fields: Fields of the config's `data` that `tokenizer_settings` may return, and
-            their defaults.
-        unpretrained_heads: Heads of classifiers that no pretraining trains, so that they are newly
+        released_pooling: Default of `model.pooling` for finetuning a classifier from released
+            weights.
+        tokenizer_fields: Dict from the fields of `config.data` that `tokenizer_settings` may return
+            to their defaults.
+        unpretrained_heads: Names of layers that pretraining does not train; they are newly
             initialized without `model.new_heads`.
-        position_table: Path of the table of learned positions below the task model, if a larger
-            `max_length` than that of the pretrained model may extend it by repetition; None: the
-            number of positions is fixed.
+        position_table: Path of the position embeddings below the task model, if repetition may
+            extend them to a larger `max_length` than in the pretrained model; None: the number of
+            positions is fixed.
     """
 
     name: str
@@ -53,7 +60,7 @@ class Family:
     task_models: Mapping[str, type | None]
     encodes: bool = True
     tokenizers: Kind
-    sizes: Mapping[str, tuple]
+    sizes: Mapping[str, Mapping[str, Any]]
     free_arguments: tuple[str, ...] = ("dropout", "initializer_range")
     finetunes_from_scratch: bool = True
     released_pooling: str = "cls"
@@ -63,34 +70,33 @@ class Family:
 
     @property
     def has_pooler(self) -> bool:
-        """Whether the backbone has a pooler.
+        """Whether the backbone has the argument `use_pooler`.
 
-        That is an optional dense layer named `pooler`, which `pooled_output` goes through and the
-        argument `use_pooler` adds.
+        It adds a dense layer named `pooler`, which computes `pooled_output`.
         """
         return "use_pooler" in inspect.signature(self.backbone).parameters
 
     def choose_architecture(self, run: Any, use_pooler: bool = False) -> dict:
-        """Returns the arguments of the backbone of a run, but for `vocabulary_size`.
+        """Returns the arguments of the backbone of a run except `vocabulary_size`.
 
-        They are those of the run that is resumed or of the pretrained model; without either, those
-        of the config, with `default_arguments` where it is unset.
+        They come from the run that is resumed or from the pretrained model, else from the config
+        and, for unset fields, from `default_arguments`.
 
         Args:
-            run: `keras_attn.runs.run.Run`; its config, what it resumes and what it starts from.
-            use_pooler: Whether the task reads `pooled_output`; for families with a pooler.
+            run: `keras_attn.runs.run.Run`.
+            use_pooler: Whether the task uses `pooled_output`; for families with a pooler.
 
         Raises:
-            UserError: If the config describes no model, or not the pretrained one.
+            UserError: If the config is invalid or differs from the pretrained model.
         """
         return choose_architecture(run, self, use_pooler)
 
     def default_arguments(self, run: Any, shape: Mapping) -> dict:
-        """Returns arguments of a randomly initialized backbone that the config may leave unset.
+        """Returns the defaults of a randomly initialized backbone for unset fields of the config.
 
         Args:
             run: `keras_attn.runs.run.Run`.
-            shape: Arguments that are known: those of the config, and of the size "tiny".
+            shape: Arguments that the config sets, and the default size.
         """
         return {}
 
@@ -102,14 +108,14 @@ class Family:
         dtype: Any = "float32",
         seed: int | None = None,
     ) -> keras.Model:
-        """Makes a model, whose weights do not exist before its `build()`.
+        """Creates a model without weights; its `build()` creates them.
 
         Args:
-            task: Name of a task.
+            task: Name of the task.
             architecture: Arguments of the backbone.
-            heads: Further arguments of the task model.
+            heads: Other arguments of the task model.
             dtype: Dtype policy.
-            seed: Integer for initial weights and dropout.
+            seed: Integer seed of the initial weights and of dropout.
         """
         backbone = self.backbone(**architecture, dtype=dtype, seed=seed, name=self.backbone_name)
         model = self.model_class(task)
@@ -133,33 +139,33 @@ class Family:
         return task in self.task_models or self.encodes and TASKS[task].model is not None
 
     def prefix(self, task: str) -> str:
-        """Returns what the paths of weights begin with in a checkpoint of a task."""
+        """Returns the prefix of the paths of weights in a checkpoint of a task."""
         model = self.model_class(task)
         if not model:
             return "model/"
         return f"model/{inspect.signature(model).parameters['name'].default}/"
 
     def shapes(self, task: str, architecture: Mapping, heads: Mapping) -> dict | None:
-        """Returns the shape of each weight by path below the task model.
+        """Returns the shape of each weight by its path below the task model.
 
-        None if they are known only from the built model; then a checkpoint of other shapes is an
-        error when it is assigned, not when its header is read.
+        None if only the built model has them. A checkpoint of other shapes is then an error when
+        the weights are assigned, instead of when the header is read.
         """
         return None
 
     def read_tokenizer(self, folder: str, data: Mapping) -> Any:
-        """Returns the tokenizer in a workdir, by the `data` of its config."""
+        """Reads the tokenizer of a workdir; `data` is the section of its config."""
         return self.tokenizers.read(folder, bool(data.get("lowercase")))
 
     def tokenizer_settings(self, tokenizer: Any) -> dict:
-        """Returns what the config's `data` must hold for `read_tokenizer`, besides `lowercase`."""
+        """Returns the fields of `config.data`, besides `lowercase`, that `read_tokenizer` reads."""
         return {}
 
     def least_size(self, architecture: Mapping) -> int:
-        """Returns a number of values that the weights of a model exceed.
+        """Returns a lower bound of the number of values of a model.
 
-        It refuses a damaged config.json before memory is taken for its model; here it counts the
-        largest tables and matrices of a Transformer.
+        It detects a damaged config.json before memory is allocated. The default counts the
+        embeddings and the feed-forward layers of a Transformer.
 
         Args:
             architecture: Arguments of the backbone, with `vocabulary_size`.
@@ -167,19 +173,19 @@ class Family:
         rows = architecture["vocabulary_size"]
         if architecture.get("positions", "learned") == "learned":
             rows += architecture.get("max_length") or 0
-        inner = feed_forward_dim(architecture)
-        return architecture["hidden_dim"] * (rows + 2 * inner * architecture["num_layers"])
+        feed_forward = 2 * architecture["hidden_dim"] * feed_forward_dim(architecture)
+        return rows * embedding_dim(architecture) + architecture["num_layers"] * feed_forward
 
     def memory(self, architecture: Mapping, length: int, targets: int) -> LayerMemory:
-        """Returns what a training step holds of the layers, in values.
+        """Estimates the memory of the layers in a training step, in values.
 
         Args:
             architecture: Arguments of the backbone, with `vocabulary_size`.
-            length: Tokens of a row.
-            targets: Tokens of a row that are predicted.
+            length: Sequence length.
+            targets: Number of predicted tokens per sequence.
         """
         return encoder_memory(architecture, length)
 
     def format(self, name: str) -> Any:
-        """Returns the module that reads and writes a checkpoint format of other libraries."""
+        """Returns the module that reads and writes a checkpoint format of another library."""
         return importlib.import_module(f"{FAMILIES.package(self.name)}.{name}")

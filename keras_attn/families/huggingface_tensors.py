@@ -1,109 +1,117 @@
-"""The tensors of BERT-like encoders and of the heads of tasks, as `transformers` names them.
+"""Names and shapes of tensors in `transformers`: BERT-like encoders, and the heads of tasks.
 
-A part is our path of a variable, the names of their tensors that it is made of, and the shape of
-the part of our variable that each name fills.
+An entry is the path of our variable, the names of their tensors that are concatenated in it along
+the last axis, and the shape of the slice that each tensor fills.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from keras_attn.checkpoints.tensor_map import Piece
+from keras_attn.families.step_memory import embedding_dim
 from keras_attn.registry import TASKS
 
-Part = tuple[str, list[str], tuple]
-_OLD_NORM_NAMES = {"weight": "gamma", "bias": "beta"}  # in files of 2018
+Entry = tuple[str, list[str], tuple]
+_OLD_NORM_NAMES = {"weight": "gamma", "bias": "beta"}  # in files from 2018
 
 
-def encoder_parts(
-    architecture: Mapping, backbone: str, prefix: str, embedding_dim: int | None = None
-) -> Iterator[Part]:
-    """Yields the parts of an encoder whose graph is that of BERT.
+def encoder_tensors(architecture: Mapping, backbone: str, prefix: str) -> Iterator[Entry]:
+    """Yields the entries of an encoder with the layers of BERT.
 
     Args:
-        architecture: Arguments of `BertEncoder`, or of a backbone with these arguments.
+        architecture: Arguments of the backbone, named as in `BertEncoder`. Embeddings without the
+            argument for their number (`max_length` or `num_segments`) are left out, as is the
+            pooler without `use_pooler`. `embedding_dim`, if there, is the size of the embeddings
+            and of their norm.
         backbone: Name of the backbone in our paths, such as "bert_encoder".
-        prefix: What their names begin with, such as "bert.".
-        embedding_dim: Size of the embeddings and of their norm; the hidden size if None.
+        prefix: Prefix of their names, such as "bert.".
     """
-    width, inner = architecture["hidden_dim"], architecture["intermediate_dim"]
-    embedding_dim = embedding_dim or width
+    hidden_dim, inner = architecture["hidden_dim"], architecture["intermediate_dim"]
+    embedded = embedding_dim(architecture)
     for path, name, rows in (
         ("token_embedding", "word", "vocabulary_size"),
         ("position_embedding/embeddings", "position", "max_length"),
         ("segment_embedding", "token_type", "num_segments"),
     ):
-        yield (
-            f"{backbone}/{path}",
-            [f"{prefix}embeddings.{name}_embeddings.weight"],
-            (architecture[rows], embedding_dim),
-        )
-    yield from norm_parts(f"{backbone}/norm", f"{prefix}embeddings.LayerNorm", embedding_dim)
+        if rows in architecture:
+            yield (
+                f"{backbone}/{path}",
+                [f"{prefix}embeddings.{name}_embeddings.weight"],
+                (architecture[rows], embedded),
+            )
+    yield from norm_tensors(f"{backbone}/norm", f"{prefix}embeddings.LayerNorm", embedded)
     for number in range(architecture["num_layers"]):
         ours, theirs = f"{backbone}/layer_{number}", f"{prefix}encoder.layer.{number}"
         projections = [f"{theirs}.attention.self.{name}" for name in ("query", "key", "value")]
         yield (
             f"{ours}/attention/query_key_value_kernel",
             [f"{name}.weight" for name in projections],
-            (width, width),
+            (hidden_dim, hidden_dim),
         )
         yield (
             f"{ours}/attention/query_key_value_bias",
             [f"{name}.bias" for name in projections],
-            (width,),
+            (hidden_dim,),
         )
-        # The weights of the attention are called output_kernel, those of the others output/kernel.
+        # Attention has weights (output_kernel), the feed-forward layer has layers (output/kernel).
         for path, name, shape in (
-            ("attention/output_", "attention.output.dense", (width, width)),
-            ("feed_forward/intermediate/", "intermediate.dense", (width, inner)),
-            ("feed_forward/output/", "output.dense", (inner, width)),
+            ("attention/output_", "attention.output.dense", (hidden_dim, hidden_dim)),
+            ("feed_forward/intermediate/", "intermediate.dense", (hidden_dim, inner)),
+            ("feed_forward/output/", "output.dense", (inner, hidden_dim)),
         ):
-            yield from dense_parts(f"{ours}/{path}", f"{theirs}.{name}", shape)
+            yield from dense_tensors(f"{ours}/{path}", f"{theirs}.{name}", shape)
         for path, name in (
             ("attention_norm", "attention.output.LayerNorm"),
             ("feed_forward_norm", "output.LayerNorm"),
         ):
-            yield from norm_parts(f"{ours}/{path}", f"{theirs}.{name}", width)
-    if architecture.get("norm_first"):  # which Hugging Face has not
-        yield from norm_parts(f"{backbone}/final_norm", f"{prefix}encoder.LayerNorm", width)
-    if architecture.get("use_pooler", True):
-        yield from dense_parts(f"{backbone}/pooler/", f"{prefix}pooler.dense", (width, width))
+            yield from norm_tensors(f"{ours}/{path}", f"{theirs}.{name}", hidden_dim)
+    if architecture.get("norm_first"):  # not in transformers
+        yield from norm_tensors(f"{backbone}/final_norm", f"{prefix}encoder.LayerNorm", hidden_dim)
+    if architecture.get("use_pooler"):
+        yield from dense_tensors(
+            f"{backbone}/pooler/", f"{prefix}pooler.dense", (hidden_dim, hidden_dim)
+        )
 
 
-def head_parts(task: str, heads: Mapping, width: int, names: Mapping = {}) -> Iterator[Part]:
-    """Yields the parts of the head of a task, as the task declares them.
+def head_tensors(
+    task: str, heads: Mapping, hidden_dim: int, names: Mapping = {}
+) -> Iterator[Entry]:
+    """Yields the entries of the head of a task, by `Task.head_layers`.
 
     Args:
         task: Name of the task.
         heads: Arguments of the head.
-        width: Hidden size.
-        names: Dict from our names of layers to their names, where a family does not have those that
-            the task declares.
+        hidden_dim: Hidden size.
+        names: Dict from our names of layers to their names in this family, if they differ from
+            those in `Task.head_layers`.
     """
     for path, (name, size) in (TASKS[task].head_layers(heads) or {}).items():
-        yield from dense_parts(f"{path}/", names.get(path, name), (width, size))
+        yield from dense_tensors(f"{path}/", names.get(path, name), (hidden_dim, size))
 
 
-def dense_parts(path: str, name: str, shape: tuple) -> Iterator[Part]:
-    """Yields the parts of a dense layer; `path` ends in "/" or "_"."""
+def dense_tensors(path: str, name: str, shape: tuple) -> Iterator[Entry]:
+    """Yields the entries of a dense layer; `path` ends in "/" or "_"."""
     yield f"{path}kernel", [f"{name}.weight"], shape
     yield f"{path}bias", [f"{name}.bias"], shape[-1:]
 
 
-def norm_parts(path: str, name: str, width: int) -> Iterator[Part]:
-    """Yields the parts of a layer norm."""
-    yield f"{path}/gamma", [f"{name}.weight"], (width,)
-    yield f"{path}/beta", [f"{name}.bias"], (width,)
+def norm_tensors(path: str, name: str, size: int) -> Iterator[Entry]:
+    """Yields the entries of a layer norm."""
+    yield f"{path}/gamma", [f"{name}.weight"], (size,)
+    yield f"{path}/beta", [f"{name}.bias"], (size,)
 
 
-def part_shapes(parts: Iterable[Part]) -> dict[str, tuple]:
+def variable_shapes(entries: Iterable[Entry]) -> dict[str, tuple]:
     """Returns the shapes of our variables by path."""
-    return {path: (*own[:-1], len(names) * own[-1]) for path, names, own in parts}
+    return {path: (*own[:-1], len(names) * own[-1]) for path, names, own in entries}
 
 
-def layout(parts: Iterable[Part], name_in: Callable[[str], str] = str) -> dict[str, list[Piece]]:
-    """Returns the tensors that make up each variable; kernels are transposed in `transformers`.
+def layout(entries: Iterable[Entry], name_in: Callable[[str], str] = str) -> dict[str, list[Piece]]:
+    """Returns the layout of a model, for `Tensors.take` and `split`.
+
+    Kernels are transposed in `transformers`.
 
     Args:
-        parts: Parts of a model.
+        entries: Entries of the model.
         name_in: Function from the name of a tensor to its name in the file.
     """
     return {
@@ -115,19 +123,19 @@ def layout(parts: Iterable[Part], name_in: Callable[[str], str] = str) -> dict[s
             )
             for name in names
         ]
-        for path, names, own in parts
+        for path, names, own in entries
     }
 
 
 def stored_name(header: Mapping, prefix: str, name: str) -> str:
-    """Returns the name that a tensor has in a file.
+    """Returns the name of a tensor in a file.
 
-    A model without a head has no prefix there, and layer norms may have their names of 2018.
+    Files of a model without a head have no prefix, and old files have other names of layer norms.
 
     Args:
-        header: What has the names in the file.
-        prefix: What names of the encoder begin with, such as "bert.".
-        name: Name of the tensor.
+        header: Container of the names in the file.
+        prefix: Prefix of the names of the encoder, such as "bert.".
+        name: Name of the tensor in `transformers`.
     """
     for found in dict.fromkeys((name, name.removeprefix(prefix))):
         stem, _, last = found.rpartition(".")
@@ -139,5 +147,5 @@ def stored_name(header: Mapping, prefix: str, name: str) -> str:
 
 
 def position_ids(header: Iterable[str]) -> set[str]:
-    """Returns the names of tensors that are position numbers, not weights."""
+    """Returns the names of the tensors that contain position ids instead of weights."""
     return {name for name in header if name.endswith("embeddings.position_ids")}

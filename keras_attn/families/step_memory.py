@@ -1,4 +1,4 @@
-"""How many values the layers of a model keep of a row for the gradient."""
+"""Estimates of the number of values that the layers of a model store for the gradient."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 @dataclasses.dataclass(frozen=True)
 class LayerMemory:
-    """Values that a training step holds of the layers of a model.
+    """Numbers of values that a training step stores.
 
     Attributes:
-        parameters: Of the model.
-        inputs: Inputs of all layers, for a row.
-        activations: What all layers keep of a row for the gradient.
-        layer: What the largest layer keeps.
+        parameters: Number of parameters of the model.
+        inputs: Values of the inputs of all layers, per sequence.
+        activations: Values that all layers store for the gradient, per sequence.
+        layer: Values that the largest layer stores, per sequence.
     """
 
     parameters: int
@@ -29,26 +29,34 @@ def encoder_memory(
     streams: float = 1.0,
     relative: bool = False,
 ) -> LayerMemory:
-    """Returns the values of a stack of Transformer layers.
+    """Estimates the memory of a stack of Transformer layers.
 
     Args:
         architecture: Arguments of the backbone, with `vocabulary_size`.
-        length: Tokens of a row.
-        memory: Tokens before a row that it attends to.
-        streams: Rows of queries that a layer computes.
+        length: Sequence length.
+        memory: Number of preceding tokens that a sequence attends to.
+        streams: Number of query streams of a layer.
         relative: Whether attention has scores of relative positions.
     """
-    width, layers = architecture["hidden_dim"], architecture["num_layers"]
-    inner = feed_forward_dim(architecture)
-    part = layer_values(architecture, length, memory + length, streams=streams, relative=relative)
-    kernels = (5 if relative else 4) * width**2 + 2 * width * inner
+    hidden_dim, layers = architecture["hidden_dim"], architecture["num_layers"]
+    layer = layer_values(architecture, length, memory + length, streams=streams, relative=relative)
+    kernels = (5 if relative else 4) * hidden_dim**2
+    kernels += 2 * hidden_dim * feed_forward_dim(architecture)
     rows = architecture.get("max_length", 0) + architecture["vocabulary_size"]
     return LayerMemory(
-        parameters=layers * kernels + rows * width,
-        inputs=int(layers * streams * length * width),
-        activations=int(layers * part),
-        layer=int(part),
+        parameters=layers * kernels + rows * embedding_dim(architecture),
+        inputs=int(layers * streams * length * hidden_dim),
+        activations=int(layers * layer),
+        layer=int(layer),
     )
+
+
+def embedding_dim(architecture: Mapping) -> int:
+    """Returns the size of the embeddings, by default the hidden size.
+
+    Factorized embeddings, as in ELECTRA-small, have the argument `embedding_dim`.
+    """
+    return architecture.get("embedding_dim") or architecture["hidden_dim"]
 
 
 def feed_forward_dim(architecture: Mapping) -> int:
@@ -65,15 +73,15 @@ def layer_values(
     attentions: int = 1,
     relative: bool = False,
 ) -> float:
-    """Returns the values that a layer keeps of a row: of its tokens, and weights of attention.
+    """Returns the number of values that a layer stores for the gradient, per sequence.
 
     Args:
         architecture: Arguments of the backbone.
-        queries, keys: Tokens.
+        queries, keys: Numbers of queries and keys.
         streams, relative: See `encoder_memory`.
-        attentions: Attention layers in the layer.
+        attentions: Number of attention sublayers.
     """
-    width, heads = architecture["hidden_dim"], architecture["num_heads"]
+    hidden_dim, heads = architecture["hidden_dim"], architecture["num_heads"]
     dropout, attention_dropout = (
         architecture.get("dropout", 0),
         architecture.get("attention_dropout"),
@@ -81,7 +89,7 @@ def layer_values(
     if attention_dropout is None:
         attention_dropout = dropout
     inner = feed_forward_dim(architecture)
-    tokens = streams * queries * ((4 + 8 * attentions) * width + 2 * inner)
+    tokens = streams * queries * ((4 + 8 * attentions) * hidden_dim + 2 * inner)
     tokens *= 1.1 if dropout else 1.0
     copies = ((5 if relative else 1) + 1.25 * (attention_dropout > 0)) * attentions
     return tokens + copies * streams * heads * queries * keys

@@ -129,6 +129,10 @@ class Classifier(TaskModel, keras.Model):
         real = ops.expand_dims(ops.cast(inputs["padding_mask"], "float32"), -1)
         return ops.sum(hidden * real, axis=1) / ops.maximum(ops.sum(real, axis=1), 1.0)
 
+    @classmethod
+    def head_names(cls, pooling: str | None = None, **heads: Any) -> list[str]:
+        return ["pooler"] if pooling in (None, cls.OWN) else []
+
     @property
     def metric_names(self) -> list[str]:
         return ["label_loss"] if self._regression else ["label_loss", "accuracy"]

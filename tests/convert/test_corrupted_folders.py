@@ -1,4 +1,4 @@
-"""Every file of a small folder, damaged in many ways: it is refused in one line, or read right."""
+"""Files that are damaged in many ways are rejected in one line, or read correctly."""
 
 import json
 import os
@@ -24,7 +24,7 @@ FOREIGN = [
     "keras_hub_gpt2",
     "google",
 ]
-# Their content is checked: by a SHA-256 in config.json, or checksums in the file.
+# Files whose content is verified, by a SHA-256 in config.json or by their own checksums.
 CHECKED = ("vocab.txt", "vocab.json", "merges.txt", "spiece.model", "subwords.model", ".npz")
 OTHERS = [
     b"",
@@ -102,7 +102,7 @@ DAMAGES = [
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    """Folders of all formats by name, written when they are asked for."""
+    """Folders of all formats by name, written when they are first used."""
     made, root = {}, tmp_path_factory.mktemp("folders")
 
     def folder(name):
@@ -121,7 +121,7 @@ def folders(tmp_path_factory):
 
 @pytest.mark.runs
 @pytest.mark.parametrize("name", [*KINDS, *FOREIGN])
-def test_a_damaged_file_is_refused_in_one_line_or_read_right(name, folders, tmp_path, capfd):
+def test_a_damaged_file_is_rejected_in_one_line_or_read_correctly(name, folders, tmp_path, capfd):
     source, draw = folders(name), random.Random(name)
     files = sorted(path.relative_to(source) for path in source.rglob("*") if path.is_file())
     right, refused = content(source), 0
@@ -145,7 +145,7 @@ def test_a_damaged_file_is_refused_in_one_line_or_read_right(name, folders, tmp_
     assert "Traceback" not in capfd.readouterr().err
 
 
-def test_the_files_are_read_right_where_nothing_is_damaged(folders):
+def test_undamaged_files_are_read_correctly(folders):
     for name in KINDS:
         assert content(folders(name)) == content(pathlib.Path(folders(name)))
         assert json.loads((folders(name) / "config.json").read_text())["data_sha256"]
@@ -178,7 +178,7 @@ def _edited(folder, change):
         ("unknown", 1),
     ],
 )
-def test_an_architecture_of_wrong_types_or_sizes_takes_no_memory(
+def test_an_architecture_of_wrong_types_or_sizes_allocates_no_memory(
     folders, tmp_path, name, field, value
 ):
     folder = tmp_path / "copy"
@@ -191,7 +191,7 @@ def test_an_architecture_of_wrong_types_or_sizes_takes_no_memory(
 
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("dtype", ["float64", "float16", "int32", "complex64", "S4"])
-def test_weights_of_other_dtypes_are_refused(folders, tmp_path, name, dtype):
+def test_weights_of_other_dtypes_are_rejected(folders, tmp_path, name, dtype):
     folder = tmp_path / "copy"
     shutil.copytree(folders(name), folder)
     (path,) = (folder / "checkpoints").glob("*.npz")

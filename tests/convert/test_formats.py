@@ -1,4 +1,4 @@
-"""Folders of other libraries against what those libraries made of them, and back bit by bit."""
+"""Checkpoints of other libraries: outputs equal theirs, and conversions are bitwise identical."""
 
 import itertools
 import json
@@ -29,7 +29,7 @@ def outputs():
 
 
 def with_tanh(folder, name):
-    """A copy of a golden folder with the activation that Google and KerasHub have."""
+    """Copies a golden folder, with the activation of google-research/bert and KerasHub."""
     copy = folder / name
     shutil.copytree(HUGGING_FACE / name, copy)
     config = json.loads((copy / "config.json").read_text())
@@ -39,7 +39,7 @@ def with_tanh(folder, name):
 
 
 def tensors(folder):
-    """All tensors of a folder of safetensors."""
+    """Returns all tensors of a folder."""
     found = {}
     for path in sorted(pathlib.Path(folder).glob("*.safetensors")):
         found |= load_file(path)
@@ -70,16 +70,16 @@ def test_outputs_equal_those_of_transformers(name, outputs):
     assert expected
     for key, value in expected.items():
         ours = np.asarray(found[key])
-        if key == "span_logits":  # theirs has them of the question, too
+        if key == "span_logits":  # transformers also returns logits of the question
             real = ours[:, :, 0] > MASKED
             assert real.sum() == 4 + 3 + 3 + 3  # with [CLS]
-        if value.ndim == 3:  # a row for each token
+        if value.ndim == 3:  # one row per token
             ours, value = ours[real], value[real]
         np.testing.assert_allclose(ours, value, 1e-5, 1e-5, err_msg=key)
 
 
-def test_a_folder_as_bert_base_uncased_is_read_whole(tmp_path, outputs):
-    """It calls itself BertForMaskedLM, has the norms' old names and some tensors twice."""
+def test_a_folder_like_bert_base_uncased_is_read_completely(tmp_path, outputs):
+    """It names BertForMaskedLM, and has old names of layer norms and duplicate tensors."""
     folder = tmp_path / "model"
     shutil.copytree(HUGGING_FACE / "pretraining", folder)
     config = json.loads((folder / "config.json").read_text())
@@ -104,7 +104,7 @@ def test_a_folder_as_bert_base_uncased_is_read_whole(tmp_path, outputs):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_transformers_to_workdir_and_back_changes_no_bit(name, tmp_path):
+def test_transformers_to_workdir_and_back_is_bitwise_identical(name, tmp_path):
     convert.convert(HUGGING_FACE / name, tmp_path / "run")
     convert.convert(tmp_path / "run", tmp_path / "back", "huggingface")
     assert_same_bits(tensors(tmp_path / "back"), tensors(HUGGING_FACE / name))
@@ -120,7 +120,7 @@ def test_transformers_to_workdir_and_back_changes_no_bit(name, tmp_path):
         assert getattr(first, field) == getattr(second, field), field
 
 
-def test_several_labels_a_text_stay_so(tmp_path):
+def test_multilabel_classifiers_stay_multilabel(tmp_path):
     folder = tmp_path / "multilabel"
     shutil.copytree(HUGGING_FACE / "classifier", folder)
     fields = json.loads((folder / "config.json").read_text())
@@ -132,7 +132,7 @@ def test_several_labels_a_text_stay_so(tmp_path):
     texts = ["a film", "", "another one"]
     odds = np.log(single.probabilities(texts))
     found = predictor.probabilities(texts)
-    # The same logits: differences of log odds are those of the logarithms.
+    # Differences of log probabilities equal differences of logits.
     np.testing.assert_allclose(np.diff(np.log(found / (1 - found))), np.diff(odds), atol=1e-5)
     assert predictor.kind == "multilabel"
     convert.convert(tmp_path / "run", tmp_path / "back", "huggingface")
@@ -143,7 +143,7 @@ def test_several_labels_a_text_stay_so(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["encoder", "pretraining", "classifier", "regression"])
-def test_transformers_to_google_and_back_changes_no_bit(name, tmp_path):
+def test_transformers_to_google_and_back_is_bitwise_identical(name, tmp_path):
     start = with_tanh(tmp_path, name)
     convert.convert(start, tmp_path / "google", "google")
     convert.convert(tmp_path / "google", tmp_path / "run")
@@ -152,7 +152,7 @@ def test_transformers_to_google_and_back_changes_no_bit(name, tmp_path):
     assert convert.read(tmp_path / "back").labels == convert.read(start).labels
 
 
-def test_keras_hub_to_workdir_and_back_changes_no_bit(tmp_path):
+def test_keras_hub_to_workdir_and_back_is_bitwise_identical(tmp_path):
     convert.convert(KERAS_HUB, tmp_path / "run")
     convert.convert(tmp_path / "run", tmp_path / "back", "kerashub")
     found, expected = {}, {}
@@ -239,7 +239,7 @@ def google_forward(weights, ids, segments, mask, heads):
     }
 
 
-def test_a_checkpoint_of_google_gives_what_its_formulas_give(tmp_path):
+def test_a_checkpoint_of_google_equals_its_formulas(tmp_path):
     weights = google_weights()
     folder = write_google(tmp_path / "google", weights)
     random = np.random.default_rng(1)
@@ -263,7 +263,7 @@ def test_a_checkpoint_of_google_gives_what_its_formulas_give(tmp_path):
 
 
 def squad_weights():
-    """Random weights as those that run_squad.py leaves."""
+    """Returns random weights with the names and shapes of run_squad.py."""
     random = np.random.default_rng(4)
     return {name: value for name, value in google_weights().items() if "cls/" not in name} | {
         "cls/squad/output_weights": random.standard_normal((2, 12)).astype("float32"),
@@ -271,7 +271,7 @@ def squad_weights():
     }
 
 
-def test_the_threshold_of_a_reader_goes_with_it_and_it_answers(tmp_path):
+def test_the_threshold_of_a_question_answerer_is_converted(tmp_path):
     convert.convert(HUGGING_FACE / "reader", tmp_path / "run")
     passage = "a red cat sees " * 9
     always = load(str(tmp_path / "run")).answer("red cat", passage)  # it has 16 positions
@@ -289,7 +289,7 @@ def test_the_threshold_of_a_reader_goes_with_it_and_it_answers(tmp_path):
         convert.read(tmp_path / "theirs")
 
 
-def test_a_reader_of_google_gives_what_its_formula_gives(tmp_path):
+def test_a_question_answerer_of_google_equals_its_formula(tmp_path):
     weights = squad_weights()
     model = read_ready(write_google(tmp_path / "google", weights), lowercase=True).make_model()
     ids = np.random.default_rng(1).integers(0, 31, (2, 9)).astype(np.int32)
@@ -305,10 +305,10 @@ def test_a_reader_of_google_gives_what_its_formula_gives(tmp_path):
 
 
 @pytest.mark.parametrize("make_weights", [google_weights, squad_weights])
-def test_google_to_workdir_and_back_changes_no_bit(make_weights, tmp_path):
+def test_google_to_workdir_and_back_is_bitwise_identical(make_weights, tmp_path):
     weights = make_weights()
     folder = write_google(tmp_path / "google", weights)
-    with pytest.raises(UserError, match="does not say whether text is lower-cased"):
+    with pytest.raises(UserError, match="does not specify whether text is lower-cased"):
         convert.convert(folder, tmp_path / "run")
     convert.convert(folder, tmp_path / "run", lowercase=False)
     convert.convert(tmp_path / "run", tmp_path / "back", "google")
@@ -318,7 +318,7 @@ def test_google_to_workdir_and_back_changes_no_bit(make_weights, tmp_path):
     assert convert.read(tmp_path / "back").lowercase is False
 
 
-def test_one_of_several_checkpoints_of_google_is_named(tmp_path):
+def test_one_of_several_checkpoints_of_google_is_selected_by_name(tmp_path):
     folder = write_google(tmp_path / "google", google_weights())
     for file in folder.glob("bert_model.ckpt.*"):
         shutil.copy(file, folder / file.name.replace("bert_model", "other"))
@@ -327,8 +327,8 @@ def test_one_of_several_checkpoints_of_google_is_named(tmp_path):
     assert convert.read(folder / "other.ckpt").kind == "pretraining"
 
 
-def test_a_model_of_the_hub_comes_from_its_cache(tmp_path, monkeypatch):
-    """The layout in which huggingface_hub keeps what it downloaded, without a network."""
+def test_a_model_on_the_hub_is_read_from_its_cache(tmp_path, monkeypatch):
+    """The layout of the cache of huggingface_hub, without a network."""
     huggingface_hub = pytest.importorskip("huggingface_hub")
     commit = "0123456789abcdef0123456789abcdef01234567"
     cached = tmp_path / "models--someone--small-bert"
@@ -364,7 +364,7 @@ def test_a_model_of_the_hub_comes_from_its_cache(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_halves_are_read_exactly_as_float32(dtype, tmp_path):
+def test_half_precision_is_read_exactly_as_float32(dtype, tmp_path):
     shutil.copytree(HUGGING_FACE / "pretraining", tmp_path / "model")
     halves = {
         name: value.astype(dtype)
@@ -378,7 +378,7 @@ def test_halves_are_read_exactly_as_float32(dtype, tmp_path):
     )
 
 
-def test_a_preset_as_keras_2_wrote_it_is_read(tmp_path):
+def test_a_preset_of_keras_2_is_read(tmp_path):
     shutil.copytree(KERAS_HUB, tmp_path / "old")
     with h5py.File(tmp_path / "old/model.weights.h5", "a") as file:
         file.move("layers", "_layer_checkpoint_dependencies")

@@ -1,4 +1,4 @@
-"""GPT-2 and XLNet of other libraries against what those libraries made of them, and back."""
+"""GPT-2 and XLNet checkpoints of other libraries: outputs equal theirs, and conversions back."""
 
 import json
 import re
@@ -44,7 +44,7 @@ def tensors(folder):
     return load_file(folder / "model.safetensors")
 
 
-def test_gpt2_reads_text_and_tells_what_follows_as_transformers_does(outputs):
+def test_gpt2_tokenizes_and_predicts_as_transformers(outputs):
     saved = read_ready(MODELS / "gpt2")
     model = saved.make_model()
     for number, text in enumerate(TEXTS):
@@ -59,7 +59,7 @@ def test_gpt2_reads_text_and_tells_what_follows_as_transformers_does(outputs):
         np.testing.assert_allclose(np.exp(array(loss)), perplexity, 1e-5)
 
 
-def test_gpt2_is_the_one_of_keras_hub():
+def test_gpt2_equals_keras_hub():
     saved = read_ready(KERAS_HUB)
     model = saved.make_model()
     with np.load(KERAS_HUB / "outputs.npz", allow_pickle=False) as found:
@@ -72,13 +72,13 @@ def test_gpt2_is_the_one_of_keras_hub():
 
 
 @pytest.mark.parametrize("name", ["xlnet", "xlnet_memory"])
-def test_xlnet_tells_every_token_as_transformers_does(outputs, name):
+def test_xlnet_predicts_every_token_as_transformers(outputs, name):
     saved = read_ready(MODELS / name)
     model = saved.make_model()
     backbone = model.backbone
     for number, (text, pair) in enumerate(PAIRS):
         batch = rows_of(saved, [(text, pair)])
-        real = outputs[f"{name}/attention_mask"][number] > 0  # theirs has its padding before
+        real = outputs[f"{name}/attention_mask"][number] > 0  # transformers pads XLNet on the left
         np.testing.assert_array_equal(
             batch["token_ids"][0], outputs[f"{name}/input_ids"][number][real]
         )
@@ -99,7 +99,7 @@ def rows_of(saved, pairs):
     return {"token_ids": np.array([row], "int32"), "segment_ids": np.array([segments], "int32")}
 
 
-def test_an_xlnet_that_classifies_predicts_as_in_transformers(outputs, tmp_path):
+def test_an_xlnet_classifier_predicts_as_in_transformers(outputs, tmp_path):
     expected = outputs["xlnet_classifier/logits"]
     expected = np.exp(expected - expected.max(1, keepdims=True))
     expected /= expected.sum(1, keepdims=True)
@@ -111,7 +111,7 @@ def test_an_xlnet_that_classifies_predicts_as_in_transformers(outputs, tmp_path)
 
 
 @pytest.mark.parametrize("name", FOLDERS)
-def test_transformers_to_workdir_and_back_changes_no_bit(name, tmp_path):
+def test_transformers_to_workdir_and_back_is_bitwise_identical(name, tmp_path):
     convert.convert(MODELS / name, tmp_path / "run")
     convert.convert(tmp_path / "run", tmp_path / "back", "huggingface")
     assert_same_bits(tensors(tmp_path / "back"), tensors(MODELS / name))
@@ -127,7 +127,7 @@ def test_transformers_to_workdir_and_back_changes_no_bit(name, tmp_path):
     assert first.tokenizer.sha256 == second.tokenizer.sha256
 
 
-def test_keras_hub_to_workdir_and_back_changes_no_bit(tmp_path):
+def test_keras_hub_to_workdir_and_back_is_bitwise_identical(tmp_path):
     convert.convert(KERAS_HUB, tmp_path / "run")
     convert.convert(tmp_path / "run", tmp_path / "back", "kerashub")
     found, expected = {}, {}
@@ -169,13 +169,13 @@ def openai(tmp_path):
     return folder
 
 
-def test_openai_to_transformers_and_back_changes_no_bit(openai, tmp_path):
+def test_openai_to_transformers_and_back_is_bitwise_identical(openai, tmp_path):
     convert.convert(openai, tmp_path / "hf", "huggingface")
     weights = weights_of(openai / "model.ckpt")
     found = tensors(tmp_path / "hf")
     assert len(found) == len(weights)
     for name, value in weights.items():
-        # As the authors of `transformers` name them.
+        # The names in `transformers`.
         name = re.sub(r"/h(\d+)/", r"/h/\1/", name).replace("model/", "transformer.")
         name = re.sub(r"/[gw]$", ".weight", re.sub(r"/b$", ".bias", name))
         name = re.sub(r"\.(wte|wpe)$", r".\1.weight", name).replace("/", ".")
@@ -190,7 +190,7 @@ def test_openai_to_transformers_and_back_changes_no_bit(openai, tmp_path):
         assert json.loads(was) == json.loads(now) if name.endswith("json") else was == now, name
 
 
-def test_zihangdai_to_transformers_and_back_changes_no_bit(tmp_path):
+def test_zihangdai_to_transformers_and_back_is_bitwise_identical(tmp_path):
     tokenizer = read_ready(MODELS / "xlnet").tokenizer
     weights = xlnet_weights(tokenizer.vocabulary_size)
     folder = write_checkpoint(
@@ -236,16 +236,18 @@ def test_zihangdai_to_transformers_and_back_changes_no_bit(tmp_path):
     convert.convert(tmp_path / "hf", tmp_path / "run")
     convert.convert(tmp_path / "run", tmp_path / "back", "google")
     assert_same_bits(weights_of(tmp_path / "back" / "xlnet_model.ckpt"), weights)
-    convert.convert(tmp_path / "back", tmp_path / "again")  # with a case that we wrote
+    convert.convert(
+        tmp_path / "back", tmp_path / "again"
+    )  # from a folder that contains do_lower_case
     assert not convert.read(tmp_path / "again").lowercase
-    with pytest.raises(UserError, match="lowercase must be that of the model"):
+    with pytest.raises(UserError, match="lowercase=True differs from"):
         convert.convert(tmp_path / "back", tmp_path / "other", lowercase=True)
     convert.convert(folder, tmp_path / "lower", lowercase=True)
     assert convert.read(tmp_path / "lower").tokenizer.lowercase
 
 
-def test_a_folder_as_gpt2_on_the_hub_is_read(tmp_path):
-    """Its names have no prefix, masks are among its tensors, and the head is there again."""
+def test_a_folder_like_gpt2_on_the_hub_is_read(tmp_path):
+    """It has names without prefix, causal masks, and a copy of the head."""
     folder = copied("gpt2", tmp_path, architectures=["GPT2Model"])
     arrays = {
         name.removeprefix("transformer."): value for name, value in tensors(MODELS / "gpt2").items()
@@ -262,7 +264,7 @@ def test_a_folder_as_gpt2_on_the_hub_is_read(tmp_path):
         np.testing.assert_array_equal(first.weights[path], value, err_msg=path)
     arrays["lm_head.weight"] = arrays["wte.weight"] + 1
     save_file(arrays, folder / "model.safetensors")
-    with pytest.raises(UserError, match=r"lm_head.weight must be the same as wte.weight"):
+    with pytest.raises(UserError, match=r"lm_head.weight must be equal to wte.weight"):
         convert.read(folder)
 
 
@@ -282,12 +284,12 @@ def test_an_xlnet_without_a_head_has_an_output_bias_of_zero(prefix, tmp_path):
     assert convert.read(tmp_path / "back").architecture == convert.read(folder).architecture
     del arrays[f"{prefix}mask_emb"]
     save_file(arrays, folder / "model.safetensors")
-    with pytest.raises(UserError, match="missing: .*mask_emb"):
+    with pytest.raises(UserError, match="Missing: .*mask_emb"):
         convert.read(folder)
 
 
 @pytest.mark.runs
-def test_a_foreign_gpt2_goes_on_with_texts_and_is_finetuned(tmp_path):
+def test_a_gpt2_of_transformers_continues_text_and_is_finetuned(tmp_path):
     generator = load(str(MODELS / "gpt2"))
     [found] = generator.generate(["the cat"], max_tokens=4, seed=1)
     assert isinstance(found, str)
@@ -331,9 +333,9 @@ def test_a_foreign_gpt2_goes_on_with_texts_and_is_finetuned(tmp_path):
             "dropout must be a number of at least 0. Received: nan",
         ),
         ("gpt2", {"activation_function": "mish"}, "activation_function must be one of gelu_new"),
-        ("gpt2", {"n_layer": 99}, "num_layers must be as many as there are weights for"),
+        ("gpt2", {"n_layer": 99}, "num_layers exceeds the number of layers in the weights"),
         ("gpt2", {"n_layer": 2}, r"unknown: transformer\.h\.2"),
-        ("gpt2", {"n_embd": "12"}, "hidden_dim must be a whole number"),
+        ("gpt2", {"n_embd": "12"}, "hidden_dim must be an integer"),
         ("gpt2", {"n_head": 5}, "hidden_dim must be a multiple of num_heads"),
         ("gpt2", {"vocab_size": 280}, "must have shape"),
         (
@@ -344,14 +346,14 @@ def test_a_foreign_gpt2_goes_on_with_texts_and_is_finetuned(tmp_path):
         ("xlnet", {"architectures": ["XLNetModel"]}, "unknown: lm_loss.bias"),
         ("xlnet", {"untie_r": False}, "untie_r must be True"),
         ("xlnet", {"attn_type": "uni"}, "attn_type must be bi"),
-        ("xlnet", {"clamp_len": "far"}, "clamp_len must be a whole number"),
+        ("xlnet", {"clamp_len": "far"}, "clamp_len must be an integer"),
         ("xlnet", {"ff_activation": ["gelu"]}, "ff_activation must be one of gelu"),
         ("xlnet_classifier", {"summary_type": "mean"}, "summary_type must be last"),
         ("xlnet_classifier", {"summary_last_dropout": 1}, "summary_last_dropout must be in"),
         ("xlnet_classifier", {"id2label": {"0": "a", "1": "b"}}, "must have shape"),
     ],
 )
-def test_what_is_no_model_of_ours_is_said(name, fields, message, tmp_path):
+def test_an_unsupported_model_is_rejected(name, fields, message, tmp_path):
     folder = copied(name, tmp_path, **fields)
     with pytest.raises(UserError, match=message):
         convert.read(folder)
@@ -370,13 +372,13 @@ def test_what_is_no_model_of_ours_is_said(name, fields, message, tmp_path):
             "gpt2",
             "tokenizer.json",
             lambda found: found["model"]["vocab"].pop("a"),
-            "ids of the vocab",
+            "ids must be consecutive",
         ),
         (
             "gpt2",
             "tokenizer.json",
             lambda found: found["added_tokens"].append({"id": 999, "content": "new"}),
-            "ids of the vocabulary",
+            "ids must be consecutive",
         ),
         (
             "gpt2",
@@ -391,7 +393,7 @@ def test_what_is_no_model_of_ours_is_said(name, fields, message, tmp_path):
             lambda found: found["added_tokens"].extend(
                 [{"id": {"x": 1}, "content": "a1"}, {"id": {"y": 1}, "content": "a2"}]
             ),
-            "ids of the voc",
+            "ids must be consecutive",
         ),
         (
             "gpt2",
@@ -409,11 +411,11 @@ def test_what_is_no_model_of_ours_is_said(name, fields, message, tmp_path):
             "gpt2",
             "tokenizer_config.json",
             lambda found: found.update(add_prefix_space=True),
-            "as GPT-2's does",
+            "like GPT-2's",
         ),
     ],
 )
-def test_a_tokenizer_that_is_another_is_said(name, file, change, message, tmp_path):
+def test_an_unsupported_tokenizer_is_rejected(name, file, change, message, tmp_path):
     folder = copied(name, tmp_path)
     found = json.loads((folder / file).read_text())
     change(found)
@@ -422,21 +424,21 @@ def test_a_tokenizer_that_is_another_is_said(name, file, change, message, tmp_pa
         convert.read(folder)
 
 
-def test_pickles_and_missing_files_are_said(openai, tmp_path):
+def test_pickles_and_missing_files_are_rejected(openai, tmp_path):
     folder = copied("gpt2", tmp_path)
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-    with pytest.raises(UserError, match="a pickle can run code"):
+    with pytest.raises(UserError, match="is a pickle, which can run code"):
         convert.read(folder)
     folder = copied("xlnet", tmp_path / "x")
     (folder / "tokenizer.json").unlink()
-    with pytest.raises(UserError, match=r"A folder with spiece\.model is needed"):
+    with pytest.raises(UserError, match=r"lacks the tokenizer: spiece\.model"):
         convert.convert(folder, tmp_path / "run")
     assert not (tmp_path / "run").exists()
     (openai / "model.ckpt.data-00000-of-00001").write_bytes(b"short")
-    with pytest.raises(UserError, match="A whole checkpoint of TensorFlow"):
+    with pytest.raises(UserError, match="not a complete TensorFlow checkpoint"):
         convert.read(openai)
     (openai / "hparams.json").write_text('{"n_vocab": 3}')
-    with pytest.raises(UserError, match="n_layer must be there"):
+    with pytest.raises(UserError, match="lacks the field n_layer"):
         convert.read(openai)
 
 
@@ -453,7 +455,7 @@ def test_pickles_and_missing_files_are_said(openai, tmp_path):
         ("config.json", lambda found: found["architecture"].update(num_heads=7), "multiple of"),
     ],
 )
-def test_a_workdir_that_was_changed_is_said(file, change, message, tmp_path):
+def test_a_changed_workdir_is_rejected(file, change, message, tmp_path):
     convert.convert(MODELS / "gpt2", tmp_path / "run")
     path = tmp_path / "run" / file
     found = json.loads(path.read_text())
@@ -474,13 +476,15 @@ def test_a_workdir_that_was_changed_is_said(file, change, message, tmp_path):
         {"dtype": "float32"},
     ],
 )
-def test_a_classifier_that_was_changed_is_said(heads, tmp_path):
+def test_a_changed_classifier_is_rejected(heads, tmp_path):
     convert.convert(MODELS / "xlnet_classifier", tmp_path / "run")
     path = tmp_path / "run" / "config.json"
     found = json.loads(path.read_text())
     found["heads"].update(heads)
     path.write_text(json.dumps(found))
-    with pytest.raises(UserError, match="that of a run|for each of the .* classes of the model"):
+    with pytest.raises(
+        UserError, match="not the config.json of a workdir|for each of the .* classes of the model"
+    ):
         convert.read(tmp_path / "run")
 
 

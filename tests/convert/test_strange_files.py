@@ -1,4 +1,4 @@
-"""Files of models with strange values or bytes: each is read, or refused in one line."""
+"""Files with random values or bytes are read, or rejected in one line."""
 
 import pathlib
 import random
@@ -18,7 +18,7 @@ GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 
 
 def strange_bytes(path, draw, first=200):
-    """Changes a few of the first bytes, or cuts the file."""
+    """Changes a few of the first bytes, or truncates the file."""
     content = bytearray(path.read_bytes())
     if draw.random() < 0.1:
         content = content[: draw.randrange(len(content))]
@@ -29,13 +29,13 @@ def strange_bytes(path, draw, first=200):
 
 
 @pytest.mark.slow
-def test_a_thousand_strange_headers_and_configs_end_in_one_line_or_are_read(tmp_path):
+def test_a_thousand_damaged_headers_and_configs_are_rejected_in_one_line_or_read(tmp_path):
     draw, refusals = random.Random(0), 0
     golden = GOLDEN / "hugging_face"
     hub, untied, run = GOLDEN / "keras_hub", golden / "untied", tmp_path / "run"
     convert.convert(golden / "classifier", run)
     google = write_google(tmp_path / "google", google_weights())
-    copied = tmp_path / "copied"  # with the tied table twice
+    copied = tmp_path / "copied"  # with a copy of the tied embedding matrix
     shutil.copytree(golden / "pretraining", copied)
     arrays = load_file(copied / "model.safetensors")
     save_file(

@@ -1,4 +1,4 @@
-"""Weights with NaN or infinite values are one error, from every format and in every use."""
+"""Weights with NaN or infinite values are rejected, in every format and every use."""
 
 import shutil
 
@@ -50,7 +50,7 @@ def spoil_kerashub(folder, value):
 
 @pytest.mark.parametrize("value", WRONG)
 @pytest.mark.parametrize("kind", KINDS)
-def test_in_a_workdir(tmp_path, kind, value):
+def test_a_workdir_with_nan_weights_is_rejected(tmp_path, kind, value):
     folder = write_workdir(kind, tmp_path / "run")
     spoil_run(folder, value)
     with pytest.raises(UserError, match=WANTED):
@@ -68,7 +68,9 @@ def test_in_a_workdir(tmp_path, kind, value):
         ("keras_hub_gpt2", spoil_kerashub),
     ],
 )
-def test_in_files_of_other_libraries(tmp_path, source, spoil, value):
+def test_a_checkpoint_of_another_library_with_nan_weights_is_rejected(
+    tmp_path, source, spoil, value
+):
     folder = tmp_path / "folder"
     shutil.copytree(GOLDEN / source, folder)
     spoil(folder, value)
@@ -87,7 +89,7 @@ def test_in_files_of_other_libraries(tmp_path, source, spoil, value):
     assert not (tmp_path / "out").exists()
 
 
-def test_in_checkpoints_of_tensorflow(tmp_path):
+def test_a_tensorflow_checkpoint_with_nan_weights_is_rejected(tmp_path):
     weights = google_weights()
     weights["cls/predictions/output_bias"][3] = np.nan
     with pytest.raises(UserError, match=WANTED):
@@ -120,7 +122,7 @@ def test_in_checkpoints_of_tensorflow(tmp_path):
             convert.convert(folder, tmp_path / "out", "huggingface")
 
 
-def test_in_predictions_and_evaluations_nothing_is_written(tmp_path):
+def test_predictions_and_evaluations_write_nothing(tmp_path):
     folder = write_workdir("bert", tmp_path / "run")
     spoil_run(folder, np.nan)
     with pytest.raises(UserError, match=WANTED):
@@ -131,7 +133,7 @@ def test_in_predictions_and_evaluations_nothing_is_written(tmp_path):
         evaluate(str(folder), str(tmp_path / "rows.tsv"))
 
 
-def test_a_run_does_not_go_on_from_them_nor_average_them(tmp_path):
+def test_a_run_neither_resumes_from_them_nor_averages_them(tmp_path):
     checkpoints = Checkpoints(str(tmp_path), keep=2)
     for step, value in ((1, 0.0), (2, np.nan)):
         checkpoints.save(step, {"model/a": np.full(3, value, np.float32)}, {})
@@ -145,7 +147,7 @@ def test_a_run_does_not_go_on_from_them_nor_average_them(tmp_path):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_finite_weights_whose_products_are_not_are_an_error_where_they_are_used(tmp_path, kind):
+def test_finite_weights_with_infinite_products_are_an_error_when_they_are_used(tmp_path, kind):
     folder = write_workdir(kind, tmp_path / "run")
     model = load(str(folder))
     for variable in model.model.variables:

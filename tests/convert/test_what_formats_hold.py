@@ -1,4 +1,4 @@
-"""Models that a format of another library cannot hold are refused."""
+"""Models that a format of another library does not support are rejected."""
 
 import json
 import pathlib
@@ -15,19 +15,19 @@ MODELS = GOLDEN / "language_models"
 @pytest.mark.parametrize(
     "name, format, message",
     [
-        ("gpt2", "google", "format must be one of workdir, huggingface, kerashub, openai of gpt2"),
-        ("xlnet", "kerashub", "format must be one of workdir, huggingface, google of xlnet"),
+        ("gpt2", "google", "format must be one of workdir, huggingface, kerashub, openai for gpt2"),
+        ("xlnet", "kerashub", "format must be one of workdir, huggingface, google for xlnet"),
         ("gpt2", "openai", "intermediate_dim / hidden_dim=4.0"),
-        ("xlnet", "google", "one of gelu_tanh, relu"),
-        ("xlnet_memory", "google", "must have max_distance=None"),
-        ("xlnet_classifier", "google", "only pretrained models are written"),
+        ("xlnet", "google", "activations gelu_tanh, relu"),
+        ("xlnet_memory", "google", "supports only XLNet models with max_distance=None"),
+        ("xlnet_classifier", "google", "supports only permutation language models"),
     ],
 )
-def test_what_a_format_cannot_hold_is_said(name, format, message, tmp_path):
+def test_unsupported_models_are_rejected(name, format, message, tmp_path):
     with pytest.raises(UserError, match=message):
         convert.convert(MODELS / name, tmp_path / "out", format)
     assert not (tmp_path / "out").exists()
-    with pytest.raises(UserError, match="task and new_heads are for a BERT alone"):
+    with pytest.raises(UserError, match="task and new_heads are not supported for the family"):
         convert.convert(MODELS / name, tmp_path / "out", task="encoder")
 
 
@@ -40,7 +40,7 @@ def test_what_a_format_cannot_hold_is_said(name, format, message, tmp_path):
     ],
     ids=["gpt2", "xlnet", "bert"],
 )
-def test_a_second_rate_of_dropout_is_not_lost(folder, format, tmp_path):
+def test_a_second_dropout_rate_is_not_lost(folder, format, tmp_path):
     convert.convert(folder, tmp_path / "run")
     path = tmp_path / "run" / "config.json"
     found = json.loads(path.read_text())
@@ -49,6 +49,6 @@ def test_a_second_rate_of_dropout_is_not_lost(folder, format, tmp_path):
     with pytest.raises(UserError, match="attention_dropout=0.* Received: attention_dropout=0.3"):
         convert.convert(tmp_path / "run", tmp_path / "out", format)
     assert not (tmp_path / "out").exists()
-    found["architecture"]["attention_dropout"] = None  # the same
+    found["architecture"]["attention_dropout"] = None  # equal to dropout
     path.write_text(json.dumps(found))
     convert.convert(tmp_path / "run", tmp_path / "out", format)

@@ -1,4 +1,4 @@
-"""What runs where `transformers` is installed: python transformers_side.py make|check FOLDER.
+"""Runs in an environment with `transformers`: python transformers_side.py make|check FOLDER.
 
 `check` loads what we wrote: FOLDER/SHAPE-back and FOLDER/golden/NAME.
 """
@@ -71,23 +71,23 @@ def make(folder):
 
 
 class Refusing(logging.Handler):
-    """Makes an error of every warning that is logged."""
+    """Raises an error for every logged warning."""
 
     def emit(self, record):
         raise RuntimeError(record.getMessage())
 
 
 def load(folder):
-    """Loads a folder, which must say nothing."""
+    """Loads a folder without any message."""
     kind = json.loads((folder / "config.json").read_text())["architectures"][0]
-    model, said = getattr(transformers, kind).from_pretrained(folder, output_loading_info=True)
-    assert not any(said.values()), (folder, said)
+    model, info = getattr(transformers, kind).from_pretrained(folder, output_loading_info=True)
+    assert not any(info.values()), (folder, info)
     assert transformers.AutoTokenizer.from_pretrained(folder)("a b")["input_ids"], folder
     return model.eval()
 
 
 def flat(value):
-    """The tensors in nested tuples: caches and memories are some."""
+    """Yields the tensors in nested tuples, such as caches and memories."""
     if torch.is_tensor(value):
         return [value]
     parts = (
@@ -99,7 +99,7 @@ def flat(value):
 
 
 def check(folder):
-    """Without a warning, and with the same outputs to the last bit."""
+    """Loads a folder without warnings and compares its outputs bitwise."""
     warnings.simplefilter("error")
     transformers.utils.logging.get_logger("transformers").addHandler(Refusing(logging.WARNING))
     golden = pathlib.Path(__file__).parents[1] / "golden"

@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 
 from keras_attn.families.huggingface_tensors import (
-    encoder_parts,
-    head_parts,
+    encoder_tensors,
+    head_tensors,
     layout,
-    part_shapes,
     position_ids,
     stored_name,
+    variable_shapes,
 )
 
 ARCHITECTURE = {
@@ -17,7 +17,7 @@ ARCHITECTURE = {
     "num_layers": 1,
     "hidden_dim": 6,
     "intermediate_dim": 24,
-    "use_pooler": False,
+    "embedding_dim": 4,
 }
 # An ElectraModel of `transformers` with one layer and embedding_size=4, without the projection of
 # its embeddings.
@@ -52,12 +52,12 @@ NAMES = {
 
 
 def test_an_encoder_of_another_family_has_the_names_of_transformers():
-    parts = list(encoder_parts(ARCHITECTURE, "electra_encoder", "electra.", embedding_dim=4))
+    parts = list(encoder_tensors(ARCHITECTURE, "electra_encoder", "electra."))
     found = {
         piece.name: tuple(piece.shape) for pieces in layout(parts).values() for piece in pieces
     }
     assert found == {f"electra.{name}": shape for name, shape in NAMES.items()}
-    shapes = part_shapes(parts)
+    shapes = variable_shapes(parts)
     assert shapes["electra_encoder/layer_0/attention/query_key_value_kernel"] == (6, 18)
     assert shapes["electra_encoder/token_embedding"] == (11, 4)
     assert all(path.startswith("electra_encoder/") for path in shapes)
@@ -65,20 +65,20 @@ def test_an_encoder_of_another_family_has_the_names_of_transformers():
 
 def test_the_head_of_a_task_may_have_another_name_in_a_family():
     heads = {"num_classes": 3}
-    assert list(head_parts("classification", heads, 6)) == [
+    assert list(head_tensors("classification", heads, 6)) == [
         ("logits_dense/kernel", ["classifier.weight"], (6, 3)),
         ("logits_dense/bias", ["classifier.bias"], (3,)),
     ]
-    named = head_parts("classification", heads, 6, {"logits_dense": "classifier.out_proj"})
+    named = head_tensors("classification", heads, 6, {"logits_dense": "classifier.out_proj"})
     assert [names for _, names, _ in named] == [
         ["classifier.out_proj.weight"],
         ["classifier.out_proj.bias"],
     ]
-    assert [names for _, names, _ in head_parts("span_qa", {}, 6)] == [
+    assert [names for _, names, _ in head_tensors("span_qa", {}, 6)] == [
         ["qa_outputs.weight"],
         ["qa_outputs.bias"],
     ]
-    assert list(head_parts("backbone", {}, 6)) == []
+    assert list(head_tensors("backbone", {}, 6)) == []
 
 
 @pytest.mark.parametrize(
@@ -96,6 +96,6 @@ def test_a_tensor_is_found_without_prefix_and_by_the_old_name_of_a_norm(stored, 
     assert stored_name({}, "electra.", name) == name
 
 
-def test_position_numbers_are_no_weights():
+def test_position_ids_are_no_weights():
     names = ["electra.embeddings.position_ids", "electra.embeddings.position_embeddings.weight"]
     assert position_ids(dict.fromkeys(names, np.zeros(1))) == {names[0]}

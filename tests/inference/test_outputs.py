@@ -148,11 +148,13 @@ def test_a_folder_that_another_conversion_writes_stays(tmp_path):
     target = tmp_path / "out"
     target.mkdir()
     lock = lock_file(str(target / "lock"), "held")
-    with pytest.raises(UserError, match="One process at a time may write to a folder.*in use by"):
+    with pytest.raises(
+        UserError, match="Only one process at a time may write to a folder.*in use by"
+    ):
         convert(CLASSIFIER, target)
     (target / "model").write_text("of the other")
     lock.close()
-    with pytest.raises(UserError, match="a new or an empty folder"):
+    with pytest.raises(UserError, match="a new or empty folder"):
         convert(CLASSIFIER, target)
     assert (target / "model").read_text() == "of the other"
     (target / "model").unlink()

@@ -59,12 +59,15 @@ PRETRAINING = [
     ({"model.num_heads": 3}, "hidden_dim=16, num_heads=3"),
     ({"model.activation": "gellu"}, "gellu"),
     ({"model.dropout": 1.0}, "model.dropout=1.0"),
-    ({"pretrained": "{bad}/nowhere"}, "Received: .*nowhere, which does not exist"),
+    ({"pretrained": "{bad}/nowhere"}, "folder .*nowhere does not exist"),
     (
         {"pretrained": "{pretrained}", "data.vocab": "{bad}/vocab.txt", "model": None},
         "must be that of the pretrained model",
     ),
-    ({"pretrained": "{pretrained}", "model.hidden_dim": 32}, "hidden_dim=32.*has 16"),
+    (
+        {"pretrained": "{pretrained}", "model.hidden_dim": 32},
+        "hidden_dim=32 differs.*hidden_dim=16",
+    ),
     ({"pretrained": "{pretrained}", "data.lowercase": False}, "data.lowercase=False"),
     ({"pretrained": "{pretrained}", "data.length": 65}, "data.length=65 exceeds.*64 positions"),
 ]

@@ -295,7 +295,7 @@ def test_the_commands_convert_embed_and_fill_masks(tmp_path):
     vectors = np.load(output, allow_pickle=False)
     np.testing.assert_allclose(vectors, model.embed(["a b", "", "c"], "cls"), atol=1e-6)
     _, err = run("keras_attn.convert", "--from=nowhere", f"--to={tmp_path / 'x'}", status=2)
-    assert err.startswith("error: A folder with a model is needed") and err.count("\n") == 1
+    assert err.startswith("error: The folder nowhere does not exist") and err.count("\n") == 1
     _, err = run(
         "pretrain.fill_mask", f"--workdir={GOLDEN / 'encoder'}", "--text=a [MASK]", status=2
     )

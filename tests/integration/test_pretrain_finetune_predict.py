@@ -273,7 +273,7 @@ def test_an_output_that_cannot_be_written_is_refused_before_any_work(tmp_path, o
     assert "\n" not in str(caught.value)
     with pytest.raises(UserError, match=f"--output.*{message}.*{output}"):
         predict_texts("no run", ["bas"], output=str(tmp_path / output))
-    with pytest.raises(UserError, match="A folder with a model is needed. Received: no run"):
+    with pytest.raises(UserError, match="The folder no run does not exist"):
         predict_file("no run", str(tmp_path / "in.tsv"), str(tmp_path / "out.tsv"))
     assert sorted(tmp_path.rglob("*")) == before
 
@@ -294,7 +294,7 @@ def test_wrong_arguments_of_predict_are_named(finetuned, pretrained):
         predictor.predict([("bas", "ben")])
     with pytest.raises(UserError, match="does not support models for masked_lm"):
         predict_texts(str(pretrained), ["bas"])
-    with pytest.raises(UserError, match="A folder with a model is needed. Received: nowhere"):
+    with pytest.raises(UserError, match="The folder nowhere does not exist"):
         keras_attn.load("nowhere")
 
 

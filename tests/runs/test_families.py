@@ -195,7 +195,7 @@ def test_several_seeds_and_what_a_folder_of_them_predicts(folder, tmp_path, name
     [
         ({"data.pack": 2}, "data.pack must be 1"),
         ({"model.size": "tiny"}, "model.size must be left out"),
-        ({"data.lowercase": True}, "data.lowercase must be that of the model"),
+        ({"data.lowercase": True}, "data.lowercase=True differs from"),
         ({"train.freeze": 9}, "train.freeze must be in"),
         ({"data.vocab": "vocab.txt"}, "data.vocab must be left out"),
         (

@@ -154,7 +154,7 @@ def test_a_folder_of_runs_takes_no_run_of_its_own(searched, tmp_path):
 
 def test_another_results_json_makes_no_folder_of_runs(tmp_path):
     (tmp_path / "results.json").write_text("[]")
-    with pytest.raises(UserError, match="A folder with a model is needed"):
+    with pytest.raises(UserError, match="does not contain a model"):
         load(str(tmp_path))
 
 

@@ -1,8 +1,9 @@
 """The family of BERT."""
 
-from keras_attn.families.bert.tensors import parts
+from keras_attn.families.architecture_choice import named_sizes
+from keras_attn.families.bert.tensors import model_tensors
 from keras_attn.families.contract import Family
-from keras_attn.families.huggingface_tensors import part_shapes
+from keras_attn.families.huggingface_tensors import variable_shapes
 from keras_attn.models import BertClassifier, BertEncoder, BertPretrainer, BertQuestionAnswerer
 from keras_attn.models.bert import BERT_SIZES
 from keras_attn.registry import TASKS
@@ -21,7 +22,7 @@ class BertFamily(Family):
         "backbone": None,
     }
     tokenizers = KINDS["word_pieces"]
-    sizes = BERT_SIZES
+    sizes = named_sizes(BERT_SIZES)
     free_arguments = ("dropout", "initial_attention", "initializer_range")
     released_pooling = "mean"  # docs/finetuning_defaults.md
     position_table = "bert_encoder/position_embedding/embeddings"
@@ -34,13 +35,13 @@ class BertFamily(Family):
             "activation": "gelu_tanh",
             "norm_first": True,
             "initial_attention": "neighbours",
-            # BERT's 0.02 is for width 1,024; narrow models learn faster from larger weights.
+            # BERT's 0.02 suits hidden size 1,024; smaller models learn faster from larger weights.
             "initializer_range": min(0.05, 0.8 / shape["hidden_dim"] ** 0.5),
         }
 
     def shapes(self, task, architecture, heads):
         known = task == "masked_lm" or TASKS[task].head_layers(heads) is not None
-        return part_shapes(parts(architecture, task, heads)) if known else None
+        return variable_shapes(model_tensors(architecture, task, heads)) if known else None
 
 
 FAMILY = BertFamily()

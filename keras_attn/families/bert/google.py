@@ -3,7 +3,6 @@
 import os
 import re
 
-from keras_attn.checkpoints.architectures import require_arguments
 from keras_attn.checkpoints.encoder_config import read_architecture, write_architecture
 from keras_attn.checkpoints.huggingface_config import id2label, read_labels
 from keras_attn.checkpoints.tensor_map import Piece, split
@@ -15,17 +14,19 @@ from keras_attn.checkpoints.tensorflow_files import (
     write_tensors,
 )
 from keras_attn.checkpoints.trained_model import TrainedModel
-from keras_attn.checkpoints.word_piece_files import fitted
+from keras_attn.checkpoints.word_piece_files import padded_tokenizer
 from keras_attn.errors import UserError
 from keras_attn.families.bert.family import FAMILY
-from keras_attn.families.bert.tensors import check_is_bert, parts
+from keras_attn.families.bert.tensors import check_writable, model_tensors
 from keras_attn.io.json_files import read_object, write_json
 from keras_attn.registry import TASKS
 from keras_attn.text.vocabulary import read_vocabulary, write_vocabulary
 
 CONFIG, VOCABULARY, PREFIX = "bert_config.json", "vocab.txt", "bert_model.ckpt"
-# Its "gelu" is the one with tanh; Hugging Face's is not.
+# Unlike in transformers, "gelu" is the approximation with tanh.
 _ACTIVATIONS = {"gelu": "gelu_tanh", "relu": "relu", "tanh": "tanh"}
+_TASKS = ("backbone", "masked_lm", "classification", "span_qa")
+# Regular expressions of names in transformers, and their replacements.
 _NAMES = (
     (r"LayerNorm\.weight$", "LayerNorm/gamma"),
     (r"LayerNorm\.bias$", "LayerNorm/beta"),
@@ -47,10 +48,10 @@ def read(folder):
     """Reads a folder, or one of several checkpoints in it by its name without `.index`.
 
     Returns:
-        A `TrainedModel`; `lowercase` is None unless we wrote the folder: theirs do not say.
+        A `TrainedModel`; `lowercase` is None unless `write` wrote the folder.
 
     Raises:
-        UserError: If a file is missing, damaged or not of a BERT.
+        UserError: If a file is missing, damaged or not from a BERT.
     """
     folder, name = folder_and_name(folder)
     path = os.path.join(folder, CONFIG)
@@ -61,7 +62,7 @@ def read(folder):
     task, heads, files = _head(config, tensors.header, path)
     weights = tensors.take(_layout(architecture, task, heads), slots(tensors.header))
     lowercase = read_lowercase(config, path)
-    tokenizer = fitted(
+    tokenizer = padded_tokenizer(
         read_vocabulary(os.path.join(folder, VOCABULARY)),
         lowercase,
         architecture["vocabulary_size"],
@@ -75,22 +76,28 @@ def read(folder):
 def write(folder, trained):
     """Writes a folder that google-research/bert reads.
 
-    `do_lower_case`, `id2label` and `no_answer_threshold` in its bert_config.json are ours: BERT's
-    scripts, which take them as flags, pass over them.
+    bert_config.json gets the additional fields `do_lower_case`, `id2label` and
+    `no_answer_threshold`, which the scripts of google-research/bert ignore: there they are flags.
 
     Args:
-        folder: An empty one.
+        folder: An empty folder.
         trained: `TrainedModel`.
 
     Raises:
-        UserError: If the model is none that google-research/bert has.
+        UserError: If google-research/bert does not support the model.
     """
-    check_is_bert(trained, "google-research/bert", multilabel=False)
-    needed = {"use_pooler": True, "layer_norm_epsilon": 1e-12, "tie_embeddings": True}
-    require_arguments(
-        {**needed, **trained.architecture, **trained.heads},
-        needed,
-        "google-research/bert needs {}.",
+    if trained.task not in _TASKS:
+        raise UserError(
+            f"google-research/bert supports only models for {', '.join(_TASKS)}. "
+            f"Received: a model for {trained.task}"
+        )
+    check_writable(
+        trained,
+        "google-research/bert",
+        multilabel=False,
+        use_pooler=True,
+        layer_norm_epsilon=1e-12,
+        tie_embeddings=True,
     )
     config = write_architecture(trained.architecture, "google-research/bert", _ACTIVATIONS)
     config.pop("layer_norm_eps")
@@ -106,7 +113,7 @@ def write(folder, trained):
 
 
 def _head(config, header, path):
-    """(task, arguments of its head, arguments of `TrainedModel`), by the names of the tensors."""
+    """Returns the task, the arguments of its head and arguments of `TrainedModel`."""
     if "output_weights" in header:
         classes = header["output_weights"][0][0] if header["output_weights"][0] else 0
         labels = [str(number) for number in range(min(classes, 1_000_000))]
@@ -114,10 +121,10 @@ def _head(config, header, path):
             labels = read_labels(config, path)
         if len(labels) != classes:
             raise UserError(
-                f"output_weights must have a row for each of {len(labels)} labels. "
-                f"Received: {classes} in {path}"
+                f"output_weights has {classes} rows, but id2label has {len(labels)} labels "
+                f"in {path}"
             )
-        # The dropout rate is fixed in run_classifier.py.
+        # run_classifier.py has a fixed dropout rate.
         return (
             "classification",
             {"num_classes": classes, "dropout": 0.1},
@@ -140,12 +147,12 @@ def _head(config, header, path):
 def _layout(architecture, task, heads):
     return {
         path: [_piece(name, own) for name in names]
-        for path, names, own in parts(architecture, task, heads)
+        for path, names, own in model_tensors(architecture, task, heads)
     }
 
 
 def _piece(name, own):
-    # The kernels of the output layers alone are (classes, width).
+    # Only the kernels of output layers have shape (classes, hidden_dim).
     transposed = name in ("cls.seq_relationship.weight", "classifier.weight", "qa_outputs.weight")
     for pattern, theirs in _NAMES:
         name = re.sub(pattern, theirs, name)

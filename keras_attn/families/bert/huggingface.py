@@ -1,4 +1,4 @@
-"""Folders of Hugging Face's `transformers`: config.json, safetensors, the tokenizer's files."""
+"""Checkpoints of `transformers`: config.json, safetensors and the files of the tokenizer."""
 
 import functools
 import os
@@ -16,7 +16,7 @@ from keras_attn.checkpoints.trained_model import TrainedModel
 from keras_attn.checkpoints.word_piece_files import read_tokenizer, write_tokenizer
 from keras_attn.errors import UserError
 from keras_attn.families.bert.family import FAMILY
-from keras_attn.families.bert.tensors import check_is_bert, parts
+from keras_attn.families.bert.tensors import check_writable, model_tensors
 from keras_attn.families.huggingface_tensors import layout, position_ids, stored_name
 from keras_attn.io.json_files import write_json
 from keras_attn.registry import TASKS
@@ -26,7 +26,7 @@ _MODELS = {
     "BertForMaskedLM": "masked_lm",
     "BertModel": "backbone",
 }
-# What `transformers` takes where config.json is silent.
+# The defaults of `transformers` for fields that config.json lacks.
 _DEFAULTS = {
     "vocab_size": 30522,
     "num_hidden_layers": 12,
@@ -47,7 +47,7 @@ _DEFAULTS = {
     "classifier_dropout": None,
     "id2label": {"0": "LABEL_0", "1": "LABEL_1"},
 }
-# Of these we have one; another changes the numbers.
+# Settings of which only one value is supported.
 _NEEDED = {
     "model_type": "bert",
     "position_embedding_type": "absolute",
@@ -60,31 +60,26 @@ _DROPOUT = "classifier_dropout"
 
 
 def read(folder, config=None):
-    """Reads a folder of `transformers`; its weights when they are used.
+    """Reads a folder of `transformers`; the weights are read when they are used.
 
     Args:
         folder: The folder.
-        config: What its config.json holds, if it has been read already.
+        config: Content of its config.json, if it has been read already.
 
     Returns:
         A `TrainedModel`.
 
     Raises:
-        UserError: For another model, a setting we do not have, a pickle, a damaged file, and
-            tensors that are not those of the model.
+        UserError: If the model or a setting is not supported, a file is damaged, the weights are a
+            pickle, or a tensor is missing, unknown or misshapen.
     """
     models = models_of(FAMILY, "Bert", _MODELS)
     path, config, model = read_config(folder, config, _DEFAULTS, models)
     require_values(config, _NEEDED, path)
     task, tensors = models[model], read_tensors(folder)
     architecture = read_architecture(FAMILY, config, path, len(tensors.header))
-    # bert-base-uncased calls itself BertForMaskedLM and holds all that BertForPreTraining has.
+    # bert-base-uncased names BertForMaskedLM, but has all tensors of BertForPreTraining.
     next_sentence = model == "BertForPreTraining" or _NEXT in tensors.header
-    architecture["use_pooler"] = (
-        task == "classification"
-        or next_sentence
-        or any(name.endswith("pooler.dense.weight") for name in tensors.header)
-    )
     if config[_DROPOUT] is None:
         config[_DROPOUT] = architecture["dropout"]
     heads, files = TASKS[task].read_head(config, path, _DROPOUT)
@@ -93,16 +88,22 @@ def read(folder, config=None):
             "next_sentence": next_sentence,
             "tie_embeddings": config["tie_word_embeddings"] is not False,
         }
+    head = FAMILY.model_class(task)
+    needs_pooler = head is not None and "pooler" in head.head_names(**heads)
+    architecture["use_pooler"] = needs_pooler or any(
+        name.endswith("pooler.dense.weight") for name in tensors.header
+    )
     untied = not heads.get("tie_embeddings", True)
     tensors_of = layout(
-        parts(architecture, task, heads), functools.partial(_name_in, tensors.header, untied)
+        model_tensors(architecture, task, heads),
+        functools.partial(_name_in, tensors.header, untied),
     )
     copies = _copies(tensors.header, tensors_of, untied)
     weights = tensors.take(tensors_of, position_ids(tensors.header).union(copies))
     for name, twin in copies.items():
         if twin and not tensors.equal(name, twin):
             raise UserError(
-                f"{name} must be the same as {twin}. Received: another in {tensors.source}"
+                f"{name} must be equal to {twin}. Received: different values in {tensors.source}"
             )
     tokenizer, lowercase = read_tokenizer(folder, architecture["vocabulary_size"])
     return TrainedModel(
@@ -114,13 +115,13 @@ def write(folder, trained):
     """Writes a folder that `transformers` loads.
 
     Args:
-        folder: An empty one.
+        folder: An empty folder.
         trained: `TrainedModel`.
 
     Raises:
-        UserError: If the model is none that `transformers` has.
+        UserError: If `transformers` does not support the model.
     """
-    check_is_bert(trained, "transformers")
+    check_writable(trained, "transformers")
     config = _config(trained)
     tensors = dict(split(layout_of(trained), trained.weights))
     if not trained.heads.get("tie_embeddings", True):
@@ -131,17 +132,17 @@ def write(folder, trained):
     write_tokenizer(
         folder, trained.tokenizer.vocabulary, trained.lowercase, trained.architecture["max_length"]
     )
-    # Last: without it the folder is none of `transformers`.
+    # Written last, as it identifies a complete folder.
     write_json(os.path.join(folder, "config.json"), config)
 
 
 def layout_of(trained):
-    """The tensors that make up each variable of a `TrainedModel`, `{our path: [Piece, …]}`."""
-    return layout(parts(trained.architecture, trained.task, trained.heads))
+    """Returns the layout of a `TrainedModel`, `{our path: [Piece, …]}`."""
+    return layout(model_tensors(trained.architecture, trained.task, trained.heads))
 
 
 def _config(trained):
-    """config.json of a model."""
+    """Returns the content of config.json."""
     return {
         "model_type": "bert",
         "architectures": [_model_of(trained)],
@@ -161,25 +162,28 @@ def _model_of(trained):
         return "BertForPreTraining"
     if trained.architecture["use_pooler"]:
         raise UserError(
-            "transformers has no masked-LM with a pooler and without next sentences. "
-            "Received: next_sentence=False, use_pooler=True"
+            "transformers has no masked language model with a pooler but without next-sentence "
+            "prediction. Received: next_sentence=False, use_pooler=True"
         )
     return "BertForMaskedLM"
 
 
 def _name_in(header, untied, name):
-    """The name of a tensor in the file."""
+    """Returns the name of a tensor in the file."""
     if name == _BIAS and untied and _DECODER + "bias" in header:
-        return _DECODER + "bias"  # what an untied model of version 5 adds
+        return _DECODER + "bias"  # the one that an untied model of version 5 adds
     return stored_name(header, "bert.", name)
 
 
 def _copies(header, tensors_of, untied):
-    """`{name: the one it must equal, or None}` of what may be there besides: a bias that nothing
-    adds; of a tied model the table and the bias of the output again."""
+    """Returns the tensors that the file may have in addition, and the tensor that each must equal.
+
+    They are an unused bias of an untied model, which equals none, and the copies of the embedding
+    matrix and the bias in the output layer of a tied model.
+    """
     used = {piece.name for pieces in tensors_of.values() for piece in pieces}
     if untied:
         return {_BIAS: None} if _BIAS not in used else {}
-    table = next(name for name in used if name.endswith("word_embeddings.weight"))
-    twins = {_DECODER + "bias": _BIAS, _DECODER + "weight": table}
+    matrix = next(name for name in used if name.endswith("word_embeddings.weight"))
+    twins = {_DECODER + "bias": _BIAS, _DECODER + "weight": matrix}
     return {name: twin for name, twin in twins.items() if name in header and twin in used}

@@ -2,7 +2,7 @@
 
 import os
 
-from keras_attn.checkpoints.architectures import check_architecture, need_fields, require_arguments
+from keras_attn.checkpoints.architectures import check_architecture, need_fields
 from keras_attn.checkpoints.kerashub_files import (
     CONFIG,
     TOKENIZER,
@@ -15,10 +15,10 @@ from keras_attn.checkpoints.kerashub_files import (
 )
 from keras_attn.checkpoints.tensor_map import Piece, split
 from keras_attn.checkpoints.trained_model import TrainedModel
-from keras_attn.checkpoints.word_piece_files import fitted
+from keras_attn.checkpoints.word_piece_files import padded_tokenizer
 from keras_attn.errors import UserError
 from keras_attn.families.bert.family import FAMILY
-from keras_attn.families.bert.tensors import check_is_bert, parts
+from keras_attn.families.bert.tensors import check_writable, model_tensors
 from keras_attn.io.json_files import read_object, write_json
 from keras_attn.text.vocabulary import read_vocabulary, write_vocabulary
 
@@ -33,7 +33,7 @@ _FIELDS = {
     "max_length": "max_sequence_length",
     "num_segments": "num_segments",
 }
-# What BertBackbone has and does not write down.
+# Fixed arguments of BertBackbone, which its config does not contain.
 _FIXED = {"activation": "gelu_tanh", "layer_norm_epsilon": 1e-12, "use_pooler": True}
 _LAYER = {
     "attention.self.query": "_self_attention_layer/query_dense",
@@ -59,20 +59,20 @@ def read(folder, config=None):
 
     Args:
         folder: The folder.
-        config: What its config.json holds, if it has been read already.
+        config: Content of its config.json, if it has been read already.
 
     Returns:
-        A `TrainedModel` without a head; `lowercase` and `tokenizer` are None if the preset has
-        no tokenizer. With `lowercase` accents are stripped, as BERT's were in training, also where
-        the preset says `strip_accents=False`, its default.
+        A `TrainedModel` without a head; `lowercase` and `tokenizer` are None if the preset has no
+        tokenizer. With `lowercase`, accents are stripped as in BERT's training, even if the preset
+        has `strip_accents=False`, its default.
 
     Raises:
-        UserError: For another model than `BertBackbone`, and damaged files.
+        UserError: If the model is no `BertBackbone`, or a file is damaged.
     """
     path = os.path.join(folder, CONFIG)
     found = config or read_object(path)
     if class_of(found) != "keras_hub>BertBackbone":
-        raise UserError(f"A BertBackbone is needed. Received: {class_of(found)} in {path}")
+        raise UserError(f"{path} must describe a BertBackbone. Received: {class_of(found)}")
     config = found.get("config")
     need_fields(config, _FIELDS.values(), path)
     tensors = read_tensors(os.path.join(folder, WEIGHTS))
@@ -99,21 +99,18 @@ def write(folder, trained):
     """Writes a preset that `keras_hub.models.BertBackbone.from_preset` loads.
 
     Args:
-        folder: An empty one.
+        folder: An empty folder.
         trained: `TrainedModel` without a head.
 
     Raises:
-        UserError: If the model is none that KerasHub has.
+        UserError: If KerasHub does not support the model.
     """
-    check_is_bert(trained, "KerasHub", multilabel=False)
-    one_rate = {"attention_dropout": trained.architecture["dropout"]}
-    require_arguments(
-        trained.architecture, {**_FIXED, **one_rate}, "KerasHub's BertBackbone has {}."
-    )
+    dropout = trained.architecture["dropout"]  # BertBackbone has one dropout rate
+    check_writable(trained, "KerasHub", **_FIXED, attention_dropout=dropout)
     if trained.task != "backbone":
         raise UserError(
-            "KerasHub's BertBackbone has no task; task=encoder leaves heads out. "
-            f"Received: a model of {trained.task}"
+            "KerasHub's BertBackbone has no head. Set task=encoder to convert the backbone alone. "
+            f"Received: a model for {trained.task}"
         )
     os.makedirs(os.path.join(folder, os.path.dirname(VOCABULARY)), exist_ok=True)
     write_tensors(
@@ -151,7 +148,7 @@ def write(folder, trained):
 def _layout(architecture):
     return {
         path: [_piece(name, own, architecture) for name in names]
-        for path, names, own in parts(architecture, "backbone", {})
+        for path, names, own in model_tensors(architecture, "backbone", {})
     }
 
 
@@ -187,7 +184,8 @@ def _tokenizer(folder, rows):
         or config.get("oov_token", "[UNK]") != "[UNK]"
     ):
         raise UserError(
-            f"A BertTokenizer with lowercase, ## and [UNK] is needed. Received: another in {path}"
+            f"{path} must describe a BertTokenizer with lowercase, suffix_indicator='##' and "
+            "oov_token='[UNK]'"
         )
     vocabulary, lowercase = read_vocabulary(os.path.join(folder, VOCABULARY)), config["lowercase"]
-    return fitted(vocabulary, lowercase, rows, folder), lowercase
+    return padded_tokenizer(vocabulary, lowercase, rows, folder), lowercase

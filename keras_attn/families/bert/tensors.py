@@ -1,37 +1,43 @@
-"""The variables of a BERT and the tensors that make them up elsewhere."""
+"""The tensors of a BERT in checkpoints of other libraries."""
 
 from keras_attn.checkpoints.architectures import require_arguments
 from keras_attn.families.huggingface_tensors import (
-    dense_parts,
-    encoder_parts,
-    head_parts,
-    norm_parts,
+    dense_tensors,
+    encoder_tensors,
+    head_tensors,
+    norm_tensors,
 )
 
 
-def parts(architecture, task, heads):
-    """Yields the parts of a BERT; see `keras_attn.families.huggingface_tensors`.
+def model_tensors(architecture, task, heads):
+    """Yields the entries of a BERT; see `keras_attn.families.huggingface_tensors`.
 
     Args:
         architecture: Arguments of `BertEncoder`.
-        task, heads: As those of `TrainedModel`.
+        task, heads: See `TrainedModel`.
     """
-    width, rows = architecture["hidden_dim"], architecture["vocabulary_size"]
-    yield from encoder_parts(architecture, "bert_encoder", "bert.")
+    hidden_dim, rows = architecture["hidden_dim"], architecture["vocabulary_size"]
+    yield from encoder_tensors(architecture, "bert_encoder", "bert.")
     if task != "masked_lm":
-        yield from head_parts(task, heads, width)
+        yield from head_tensors(task, heads, hidden_dim)
         return
-    yield from dense_parts("mlm_dense/", "cls.predictions.transform.dense", (width, width))
-    yield from norm_parts("mlm_norm", "cls.predictions.transform.LayerNorm", width)
+    yield from dense_tensors("mlm_dense/", "cls.predictions.transform.dense", (hidden_dim,) * 2)
+    yield from norm_tensors("mlm_norm", "cls.predictions.transform.LayerNorm", hidden_dim)
     yield "mlm_bias", ["cls.predictions.bias"], (rows,)
     if not heads["tie_embeddings"]:
-        yield "mlm_embedding", ["cls.predictions.decoder.weight"], (rows, width)
+        yield "mlm_embedding", ["cls.predictions.decoder.weight"], (rows, hidden_dim)
     if heads["next_sentence"]:
-        yield from dense_parts("nsp_dense/", "cls.seq_relationship", (width, 2))
+        yield from dense_tensors("nsp_dense/", "cls.seq_relationship", (hidden_dim, 2))
 
 
-def check_is_bert(trained, format, **needed):
-    """Raises UserError for what the BERT of other libraries does not have."""
+def check_writable(trained, format, **needed):
+    """Raises a `UserError` for a model that another library does not support.
+
+    Args:
+        trained: `TrainedModel`.
+        format: Name of the library in messages.
+        **needed: Arguments of the backbone or the head, and the only value that it supports.
+    """
     needed = {"norm_first": False, "pooling": "cls", **needed}
     given = {**needed, **trained.architecture, **trained.heads}
-    require_arguments(given, needed, f"A model for {format} must be trained with {{}}, as BERT.")
+    require_arguments(given, needed, f"{format} supports only BERT models trained with {{}}.")

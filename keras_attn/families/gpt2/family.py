@@ -1,5 +1,6 @@
 """The family of GPT-2."""
 
+from keras_attn.families.architecture_choice import named_sizes
 from keras_attn.families.contract import Family
 from keras_attn.models import GPT2, GPT2Classifier, GPT2LanguageModel
 from keras_attn.models.gpt2 import GPT2_SIZES
@@ -13,12 +14,12 @@ class GPT2Family(Family):
     backbone, backbone_name = GPT2, "gpt2"
     task_models = {"causal_lm": GPT2LanguageModel, "classification": GPT2Classifier}
     tokenizers = KINDS["byte_pairs"]
-    sizes = GPT2_SIZES
+    sizes = named_sizes(GPT2_SIZES)
     finetunes_from_scratch = False
     tokenizer_fields = {"end_mark": True}
 
     def default_arguments(self, run, shape):
-        # More positions would stay as they are drawn, and texts that come to them go on at random.
+        # Positions above data.length would never be trained.
         return {"max_length": run.config.data.length, "dropout": 0.0, "initializer_range": 0.02}
 
     def choose_architecture(self, run, use_pooler=False):
@@ -35,7 +36,7 @@ class GPT2Family(Family):
         return tokenizer
 
     def tokenizer_settings(self, tokenizer):
-        # Texts of transformers' classifiers of GPT-2 have no end-of-sequence token.
+        # GPT-2 classifiers of transformers use no end-of-sequence token.
         return {} if tokenizer.end_mark else {"end_mark": False}
 
 

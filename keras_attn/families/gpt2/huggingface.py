@@ -1,4 +1,4 @@
-"""Folders of Hugging Face's `transformers` with a GPT-2."""
+"""GPT-2 checkpoints of `transformers`."""
 
 import os
 import re
@@ -23,8 +23,8 @@ from keras_attn.checkpoints.tensor_map import Piece, split
 from keras_attn.checkpoints.trained_model import TrainedModel
 from keras_attn.errors import UserError
 from keras_attn.families.gpt2.family import FAMILY
-from keras_attn.families.gpt2.tensors import parts
-from keras_attn.families.huggingface_tensors import head_parts, layout
+from keras_attn.families.gpt2.tensors import model_tensors
+from keras_attn.families.huggingface_tensors import head_tensors, layout
 from keras_attn.io.json_files import write_json
 from keras_attn.registry import TASKS
 
@@ -49,7 +49,7 @@ _ACTIVATIONS = {
     "tanh": "tanh",
     "silu": "silu",
 }
-# What `transformers` takes where config.json is silent.
+# The defaults of `transformers` for fields that config.json lacks.
 _DEFAULTS = {
     "vocab_size": 50257,
     "n_layer": 12,
@@ -70,7 +70,7 @@ _DEFAULTS = {
     "pad_token_id": None,
     "id2label": {"0": "LABEL_0", "1": "LABEL_1"},
 }
-# Of these we have one; another changes the numbers.
+# Settings of which only one value is supported.
 _NEEDED = {
     "scale_attn_weights": True,
     "scale_attn_by_inverse_layer_idx": False,
@@ -78,23 +78,23 @@ _NEEDED = {
     "tie_word_embeddings": True,
 }
 _HEAD, _BIAS = "lm_head.weight", "logits_dense/bias"
-_MASKS = re.compile(r"(transformer\.)?h\.\d+\.attn\.(masked_)?bias")  # no weights
+_MASKS = re.compile(r"(transformer\.)?h\.\d+\.attn\.(masked_)?bias")  # causal masks
 
 
 def read(folder, config=None):
-    """Reads a folder of `transformers`; its weights when they are used.
+    """Reads a folder of `transformers`; the weights are read when they are used.
 
     Args:
         folder: The folder.
-        config: What its config.json holds, if it has been read already.
+        config: Content of its config.json, if it has been read already.
 
     Returns:
-        A `TrainedModel`; that of a classifier, which has no bias there and whose tokenizer sets no
-        mark, has a bias of 0 and `end_mark=False`.
+        A `TrainedModel`. Classifiers of `transformers` have no bias and add no end-of-sequence
+        token, so theirs has a bias of 0 and `end_mark=False`.
 
     Raises:
-        UserError: For another model, a setting we do not have, a pickle, a damaged file, and
-            tensors that are not those of the model.
+        UserError: If the model or a setting is not supported, a file is damaged, the weights are a
+            pickle, or a tensor is missing, unknown or misshapen.
     """
     models = models_of(FAMILY, "GPT2", _MODELS)
     path, config, model = read_config(folder, config, _DEFAULTS, models)
@@ -111,7 +111,7 @@ def read(folder, config=None):
         path,
         len(tensors.header),
     )
-    # Now that resid_pdrop is a number: NaN is not the same as itself.
+    # After the check that resid_pdrop is a number, as NaN is not equal to itself.
     require_values(config, {**_NEEDED, "embd_pdrop": config["resid_pdrop"]}, path)
     prefix = "transformer." if "transformer.wte.weight" in tensors.header else ""
     unused = {name for name in tensors.header if _MASKS.fullmatch(name)}
@@ -122,7 +122,8 @@ def read(folder, config=None):
         weights[_BIAS] = np.zeros(heads["num_classes"], np.float32)
     elif generates and _HEAD in tensors.header and not tensors.equal(_HEAD, f"{prefix}wte.weight"):
         raise UserError(
-            f"{_HEAD} must be the same as {prefix}wte.weight. Received: another in {tensors.source}"
+            f"{_HEAD} must be equal to {prefix}wte.weight. "
+            f"Received: different values in {tensors.source}"
         )
     tokenizer = read_tokenizer(folder, architecture["vocabulary_size"], generates)
     if classifies and tokenizer:
@@ -136,11 +137,11 @@ def write(folder, trained):
     """Writes a folder that `transformers` loads.
 
     Args:
-        folder: An empty one.
+        folder: An empty folder.
         trained: `TrainedModel`.
 
     Raises:
-        UserError: If the model is none that `transformers` has.
+        UserError: If `transformers` does not support the model.
     """
     architecture, end = trained.architecture, trained.tokenizer.end_id
     activation = written_activation(architecture, _ACTIVATIONS, "transformers")
@@ -152,7 +153,7 @@ def write(folder, trained):
     tensors_of = _layout(architecture, trained.task, trained.heads, "transformer.")
     write_tensors(folder, dict(split(tensors_of, weights)))
     write_tokenizer(folder, trained.tokenizer, architecture["max_length"])
-    # Last: without it the folder is none of `transformers`.
+    # Written last, as it identifies a complete folder.
     write_json(
         os.path.join(folder, "config.json"),
         {
@@ -171,17 +172,22 @@ def write(folder, trained):
 
 
 def _layout(architecture, task, heads, prefix):
-    # Kernels of the decoder are those of convolutions, as ours; those of heads are transposed.
-    backbone = {path: [Piece(prefix + name, shape)] for path, name, shape in parts(architecture)}
+    # Kernels of the decoder have our shape; kernels of heads are transposed.
+    backbone = {
+        path: [Piece(prefix + name, shape)] for path, name, shape in model_tensors(architecture)
+    }
     names = {"logits_dense": "score"} if task == "classification" else {}
-    head = layout(head_parts(task, heads, architecture["hidden_dim"], names))
+    head = layout(head_tensors(task, heads, architecture["hidden_dim"], names))
     if task == "classification":
         del head[_BIAS]
     return backbone | head
 
 
 def _check_padding(pad, tokenizer, path):
-    """Raises UserError for padding that texts may end in: there it is passed over."""
+    """Raises a `UserError` for padding that may end a text.
+
+    `transformers` classifies the last token that is not padding, here the last token of the text.
+    """
     if (
         pad is not None
         and type(pad) is not int
@@ -189,23 +195,22 @@ def _check_padding(pad, tokenizer, path):
         and tokenizer.can_occur_in_text(pad)
     ):
         raise UserError(
-            "pad_token_id must be of a token that no text is cut into, or null. "
+            "pad_token_id must be null or a token that does not occur in text. "
             f"Received: {shorten(pad)} in {path}"
         )
 
 
 def _check_classifier(trained):
-    """Raises UserError for a classifier that `transformers` does not have."""
+    """Raises a `UserError` for a classifier that `transformers` does not support."""
     heads = trained.heads
-    for fault, there in (
-        ("texts that end in a mark", trained.tokenizer.end_mark),
+    for setting, found in (
+        ("an end-of-sequence token", trained.tokenizer.end_mark),
         ("a bias", np.any(np.asarray(trained.weights[_BIAS]))),
         (f"dropout={heads['dropout']}", heads["dropout"]),
         (f"pooling={heads.get('pooling')}", heads.get("pooling") not in (None, "last")),
     ):
-        if there:
+        if found:
             raise UserError(
-                "A GPT-2 that classifies in transformers tells from the last token of "
-                "the text itself, without a mark behind it, bias and dropout. "
-                f"Received: {fault}"
+                "A GPT-2 classifier of transformers uses the last token of the text, without an "
+                f"end-of-sequence token, a bias or dropout. Received: {setting}"
             )

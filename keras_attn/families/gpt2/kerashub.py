@@ -3,7 +3,7 @@
 import os
 
 from keras_attn.checkpoints.architectures import check_architecture, need_fields
-from keras_attn.checkpoints.byte_pair_files import fitted
+from keras_attn.checkpoints.byte_pair_files import padded_tokenizer
 from keras_attn.checkpoints.kerashub_files import (
     CONFIG,
     TOKENIZER,
@@ -18,7 +18,7 @@ from keras_attn.checkpoints.tensor_map import Piece, split
 from keras_attn.checkpoints.trained_model import TrainedModel
 from keras_attn.errors import UserError
 from keras_attn.families.gpt2.family import FAMILY
-from keras_attn.families.gpt2.tensors import check_writable, parts
+from keras_attn.families.gpt2.tensors import check_writable, model_tensors
 from keras_attn.io.json_files import read_object, write_json
 from keras_attn.text.byte_pairs import END_OF_TEXT, read_files
 
@@ -32,7 +32,7 @@ _FIELDS = {
     "dropout": "dropout",
     "max_length": "max_sequence_length",
 }
-# What GPT2Backbone has and does not write down.
+# Fixed arguments of GPT2Backbone, which its config does not contain.
 _FIXED = {"activation": "gelu_tanh", "layer_norm_epsilon": 1e-5}
 _ATTENTION = "_self_attention_layer"
 _LAYER = {
@@ -51,13 +51,13 @@ def read(folder, config=None):
 
     Args:
         folder: The folder.
-        config: What its config.json holds, if it has been read already.
+        config: Content of its config.json, if it has been read already.
 
     Returns:
         A `TrainedModel`; `tokenizer` is None if the preset has none.
 
     Raises:
-        UserError: For damaged files, and another tokenizer.
+        UserError: If a file is damaged, or the tokenizer is not supported.
     """
     path = os.path.join(folder, CONFIG)
     config = (config or read_object(path)).get("config")
@@ -69,7 +69,7 @@ def read(folder, config=None):
         path,
         len(tensors.header),
     )
-    # First: the table tells whether there are as many rows as the config says.
+    # Before the tokenizer, as this checks the vocabulary size.
     weights = tensors.take(_layout(architecture))
     return TrainedModel(
         folder,
@@ -87,15 +87,14 @@ def write(folder, trained):
     """Writes a preset that `keras_hub.models.GPT2Backbone.from_preset` loads.
 
     Args:
-        folder: An empty one.
+        folder: An empty folder.
         trained: `TrainedModel`.
 
     Raises:
-        UserError: If the model is none that KerasHub has.
+        UserError: If KerasHub does not support the model.
     """
-    check_writable(
-        trained, "KerasHub", **_FIXED, attention_dropout=trained.architecture["dropout"]
-    )  # it has one rate
+    dropout = trained.architecture["dropout"]  # GPT2Backbone has one dropout rate
+    check_writable(trained, "KerasHub", **_FIXED, attention_dropout=dropout)
     os.makedirs(os.path.join(folder, os.path.dirname(_FILES[0])), exist_ok=True)
     write_tensors(
         os.path.join(folder, WEIGHTS), split(_layout(trained.architecture), trained.weights)
@@ -136,14 +135,14 @@ def _tokenizer(folder, rows):
         or not isinstance(config, dict)
         or config.get("add_prefix_space")
     ):
-        raise UserError(
-            f"A GPT2Tokenizer without add_prefix_space is needed. Received: another in {path}"
-        )
-    return fitted(*read_files(folder, [_FILES]), rows, folder)
+        raise UserError(f"{path} must describe a GPT2Tokenizer with add_prefix_space=False")
+    return padded_tokenizer(*read_files(folder, [_FILES]), rows, folder)
 
 
 def _layout(architecture):
-    return {path: _pieces(name, own, architecture) for path, name, own in parts(architecture)}
+    return {
+        path: _pieces(name, own, architecture) for path, name, own in model_tensors(architecture)
+    }
 
 
 def _pieces(name, own, architecture):
@@ -153,13 +152,13 @@ def _pieces(name, own, architecture):
         return [Piece(f"layers/{_REST[stem]}/vars/{variable}", own)]
     _, number, rest = stem.split(".", 2)
     layer = f"layers/transformer_decoder{f'_{number}' if number != '0' else ''}"
-    width, heads = architecture["hidden_dim"], architecture["num_heads"]
-    by_head = heads, width // heads
+    hidden_dim, heads = architecture["hidden_dim"], architecture["num_heads"]
+    by_head = heads, hidden_dim // heads
     if rest == "attn.c_attn":  # (D, H, S) and (H, S)
-        own = (*own[:-1], width)
+        own = (*own[:-1], hidden_dim)
         theirs = (*own[:-1], *by_head)
     else:
-        theirs = (*by_head, width) if (rest, last) == ("attn.c_proj", "weight") else own
+        theirs = (*by_head, hidden_dim) if (rest, last) == ("attn.c_proj", "weight") else own
     return [
         Piece(f"{layer}/{place}/vars/{variable}", theirs, own_shape=own) for place in _LAYER[rest]
     ]

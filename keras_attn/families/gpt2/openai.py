@@ -4,7 +4,7 @@ import os
 import re
 
 from keras_attn.checkpoints.architectures import check_architecture, need_fields
-from keras_attn.checkpoints.byte_pair_files import fitted
+from keras_attn.checkpoints.byte_pair_files import padded_tokenizer
 from keras_attn.checkpoints.tensor_map import Piece, split
 from keras_attn.checkpoints.tensorflow_files import (
     folder_and_name,
@@ -14,7 +14,7 @@ from keras_attn.checkpoints.tensorflow_files import (
 )
 from keras_attn.checkpoints.trained_model import TrainedModel
 from keras_attn.families.gpt2.family import FAMILY
-from keras_attn.families.gpt2.tensors import check_writable, parts
+from keras_attn.families.gpt2.tensors import check_writable, model_tensors
 from keras_attn.io.atomic_write import atomic_write
 from keras_attn.io.json_files import read_object, write_json
 from keras_attn.text.byte_pairs import FILES, read_files
@@ -27,7 +27,7 @@ _FIELDS = {
     "num_heads": "n_head",
     "max_length": "n_ctx",
 }
-# What openai/gpt-2 has and does not write down.
+# Fixed arguments of openai/gpt-2, which hparams.json does not contain.
 _FIXED = {"activation": "gelu_tanh", "layer_norm_epsilon": 1e-5}
 _NAMES = (
     (r"^h\.(\d+)\.", r"h\1."),
@@ -46,7 +46,7 @@ def read(folder):
         A `TrainedModel`.
 
     Raises:
-        UserError: If a file is missing, damaged or not of a GPT-2.
+        UserError: If a file is missing, damaged or not from a GPT-2.
     """
     folder, name = folder_and_name(folder)
     path = os.path.join(folder, CONFIG)
@@ -60,7 +60,7 @@ def read(folder):
         len(tensors.header),
     )
     weights = tensors.take(_layout(architecture), slots(tensors.header))
-    tokenizer = fitted(*read_files(folder), architecture["vocabulary_size"], folder)
+    tokenizer = padded_tokenizer(*read_files(folder), architecture["vocabulary_size"], folder)
     return TrainedModel(folder, FAMILY, "causal_lm", architecture, {}, weights, tokenizer, False)
 
 
@@ -68,17 +68,17 @@ def write(folder, trained):
     """Writes a folder that openai/gpt-2 reads.
 
     Args:
-        folder: An empty one.
+        folder: An empty folder.
         trained: `TrainedModel`.
 
     Raises:
-        UserError: If the model is none that openai/gpt-2 has.
+        UserError: If openai/gpt-2 does not support the model.
     """
     check_writable(trained, "openai/gpt-2", **_FIXED, **{"intermediate_dim / hidden_dim": 4.0})
     write_tensors(
         os.path.join(folder, PREFIX), split(_layout(trained.architecture), trained.weights)
     )
-    # By this file its code finds the newest of several.
+    # openai/gpt-2 finds the newest checkpoint by this file.
     atomic_write(
         os.path.join(folder, "checkpoint"), f'model_checkpoint_path: "{PREFIX}"\n'.encode()
     )
@@ -90,11 +90,11 @@ def write(folder, trained):
 
 
 def _layout(architecture):
-    return {path: [_piece(name, shape)] for path, name, shape in parts(architecture)}
+    return {path: [_piece(name, shape)] for path, name, shape in model_tensors(architecture)}
 
 
 def _piece(name, own):
-    # Kernels are those of convolutions of width 1.
+    # Kernels have the shape of convolutions with kernel size 1.
     matrix = len(own) == 2 and not name.startswith("w")
     for pattern, theirs in _NAMES:
         name = re.sub(pattern, theirs, name)

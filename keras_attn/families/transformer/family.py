@@ -2,6 +2,7 @@
 
 import math
 
+from keras_attn.families.architecture_choice import named_sizes
 from keras_attn.families.contract import Family
 from keras_attn.families.step_memory import LayerMemory, feed_forward_dim, layer_values
 from keras_attn.models.transformer import TRANSFORMER_SIZES, Transformer
@@ -16,30 +17,30 @@ class TransformerFamily(Family):
     task_models = {"translation": None}
     encodes = False  # its inputs are pairs of sequences
     tokenizers = KINDS["subwords"]
-    sizes = TRANSFORMER_SIZES
+    sizes = named_sizes(TRANSFORMER_SIZES)
     free_arguments = ("dropout", "attention_dropout", "label_smoothing")
 
     def default_arguments(self, run, shape):
-        # Batches are filled up to some power of two at most.
+        # Batches are padded to at most this power of two.
         return {"max_length": 2 ** math.ceil(math.log2(max(run.config.data.length, 8)))}
 
     def memory(self, architecture, length, targets):
-        width, layers = architecture["hidden_dim"], architecture["num_layers"]
-        inner, table = feed_forward_dim(architecture), architecture["vocabulary_size"] * width
-        # Encoder layers, and decoder layers with two attentions.
-        parts = [layer_values(architecture, length, length, attentions=count) for count in (1, 2)]
-        tables = (
+        hidden_dim, num_layers = architecture["hidden_dim"], architecture["num_layers"]
+        inner = feed_forward_dim(architecture)
+        # An encoder layer, and a decoder layer with two attention sublayers.
+        layers = [layer_values(architecture, length, length, attentions=count) for count in (1, 2)]
+        embeddings = (
             1
             + bool(architecture.get("target_vocabulary_size"))
             + (not architecture.get("tie_embeddings", True))
         )
         return LayerMemory(
-            parameters=layers * (12 * width**2 + 4 * width * inner)
-            + architecture.get("max_length", 0) * width
-            + table * tables,
-            inputs=2 * layers * length * width,
-            activations=int(layers * sum(parts)),
-            layer=int(max(parts)),
+            parameters=num_layers * (12 * hidden_dim**2 + 4 * hidden_dim * inner)
+            + architecture.get("max_length", 0) * hidden_dim
+            + architecture["vocabulary_size"] * hidden_dim * embeddings,
+            inputs=2 * num_layers * length * hidden_dim,
+            activations=int(num_layers * sum(layers)),
+            layer=int(max(layers)),
         )
 
 

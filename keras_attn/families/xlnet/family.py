@@ -1,5 +1,6 @@
 """The family of XLNet."""
 
+from keras_attn.families.architecture_choice import named_sizes
 from keras_attn.families.contract import Family
 from keras_attn.families.step_memory import encoder_memory
 from keras_attn.models import XLNet, XLNetClassifier, XLNetPretrainer
@@ -14,7 +15,7 @@ class XLNetFamily(Family):
     backbone, backbone_name = XLNet, "xlnet"
     task_models = {"permutation_lm": XLNetPretrainer, "classification": XLNetClassifier}
     tokenizers = KINDS["sentence_pieces"]
-    sizes = XLNET_SIZES
+    sizes = named_sizes(XLNET_SIZES)
     free_arguments = ("dropout", "initializer_range", "memory_length", "max_distance")
     finetunes_from_scratch = False
     unpretrained_heads = ("pooler",)
@@ -25,11 +26,11 @@ class XLNetFamily(Family):
     def choose_architecture(self, run, use_pooler=False):
         architecture = super().choose_architecture(run, use_pooler)
         if not (run.task.pretrains or run.resumed):
-            architecture["memory_length"] = 0  # labeled texts have no text before them
+            architecture["memory_length"] = 0  # labeled texts have no preceding text
         return architecture
 
     def memory(self, architecture, length, targets):
-        # The query stream has the rows that are predicted.
+        # The query stream contains only the predicted tokens.
         return encoder_memory(
             architecture,
             length,

@@ -22,7 +22,7 @@ from keras_attn.checkpoints.tensorflow_files import (
 from keras_attn.checkpoints.trained_model import TrainedModel
 from keras_attn.errors import UserError
 from keras_attn.families.xlnet.family import FAMILY
-from keras_attn.families.xlnet.tensors import check_writable, is_output, parts
+from keras_attn.families.xlnet.tensors import check_writable, is_output, model_tensors
 from keras_attn.io.json_files import read_object, write_json
 
 CONFIG, PREFIX = "xlnet_config.json", "xlnet_model.ckpt"
@@ -33,7 +33,7 @@ _FIELDS = {
     "num_heads": "n_head",
     "intermediate_dim": "d_inner",
 }
-# Its "gelu" is the one with tanh; Hugging Face's is not.
+# Unlike in transformers, "gelu" is the approximation with tanh.
 _ACTIVATIONS = {"gelu": "gelu_tanh", "relu": "relu"}
 _EPSILON = 1e-12  # of tf.contrib.layers.layer_norm
 _NAMES = (
@@ -46,7 +46,7 @@ _NAMES = (
     (r"\.weight$", ".kernel"),
     (r"\.", "/"),
 )
-# One tensor of all layers.
+# Tensors that contain all layers.
 _STACKED = re.compile(r"transformer\.layer\.(\d+)\.rel_attn\.(seg_embed|r_[wrs]_bias)")
 
 
@@ -54,10 +54,10 @@ def read(folder):
     """Reads a folder, or one of several checkpoints in it by its name without `.index`.
 
     Returns:
-        A `TrainedModel`; `lowercase` is None unless we wrote the folder: theirs do not say.
+        A `TrainedModel`; `lowercase` is None unless `write` wrote the folder.
 
     Raises:
-        UserError: If a file is missing, damaged or not of a pretrained XLNet.
+        UserError: If a file is missing, damaged or not from a pretrained XLNet.
     """
     folder, name = folder_and_name(folder)
     path = os.path.join(folder, CONFIG)
@@ -88,22 +88,23 @@ def read(folder):
 def write(folder, trained):
     """Writes a folder that zihangdai/xlnet reads.
 
-    `do_lower_case` in its xlnet_config.json is ours: its scripts, which take it as a flag, pass
-    over it.
+    xlnet_config.json gets the additional field `do_lower_case`, which is a flag in the scripts of
+    zihangdai/xlnet.
 
     Args:
-        folder: An empty one.
+        folder: An empty folder.
         trained: `TrainedModel`.
 
     Raises:
-        UserError: If the model is none that zihangdai/xlnet has.
+        UserError: If zihangdai/xlnet does not support the model.
     """
-    # Distances are clamped by a flag there, which its folders do not hold.
-    check_writable(trained, "zihangdai/xlnet", layer_norm_epsilon=_EPSILON, max_distance=None)
-    if trained.task == "classification":
+    if trained.task != "permutation_lm":
         raise UserError(
-            "For zihangdai/xlnet only pretrained models are written. Received: a classifier"
+            "zihangdai/xlnet supports only permutation language models. "
+            f"Received: a model for {trained.task}"
         )
+    # Clamping of distances is a flag in zihangdai/xlnet, which its folders do not contain.
+    check_writable(trained, "zihangdai/xlnet", layer_norm_epsilon=_EPSILON, max_distance=None)
     architecture = trained.architecture
     activation = written_activation(architecture, _ACTIVATIONS, "zihangdai/xlnet")
     write_tensors(os.path.join(folder, PREFIX), split(_layout(architecture), trained.weights))
@@ -124,18 +125,18 @@ def _layout(architecture):
     layers = architecture["num_layers"]
     encoder = {
         path: [_piece(name, own, theirs or own, layers) for name in names]
-        for path, names, own, theirs in parts(architecture)
+        for path, names, own, theirs in model_tensors(architecture)
     }
     bias = Piece("model/lm_loss/bias", (architecture["vocabulary_size"],))
     return {**encoder, "output_bias": [bias]}
 
 
 def _piece(name, own, theirs, layers):
-    stacked, turned = _STACKED.fullmatch(name), is_output(name)
+    stacked, transposed = _STACKED.fullmatch(name), is_output(name)
     if stacked:
         return Piece(
             f"model/transformer/{stacked[2]}", (layers, *theirs), own_shape=own, row=int(stacked[1])
         )
     for pattern, new in _NAMES:
         name = re.sub(pattern, new, name)
-    return Piece(f"model/{name}", theirs, transposed=turned, own_shape=own)
+    return Piece(f"model/{name}", theirs, transposed=transposed, own_shape=own)

@@ -1,4 +1,4 @@
-"""Folders of Hugging Face's `transformers` with an XLNet."""
+"""XLNet checkpoints of `transformers`."""
 
 import dataclasses
 import os
@@ -23,9 +23,9 @@ from keras_attn.checkpoints.sentence_piece_files import CONFIG, read_tokenizer
 from keras_attn.checkpoints.tensor_map import Piece, split
 from keras_attn.checkpoints.trained_model import TrainedModel
 from keras_attn.errors import UserError
-from keras_attn.families.huggingface_tensors import head_parts, layout
+from keras_attn.families.huggingface_tensors import head_tensors, layout
 from keras_attn.families.xlnet.family import FAMILY
-from keras_attn.families.xlnet.tensors import check_writable, is_dense, is_output, parts
+from keras_attn.families.xlnet.tensors import check_writable, is_dense, is_output, model_tensors
 from keras_attn.io.json_files import write_json
 from keras_attn.registry import TASKS
 
@@ -51,7 +51,7 @@ _ACTIVATIONS = {
     "relu": "relu",
     "silu": "silu",
 }
-# What `transformers` takes where config.json is silent.
+# The defaults of `transformers` for fields that config.json lacks.
 _DEFAULTS = {
     "vocab_size": 32000,
     "n_layer": 24,
@@ -76,7 +76,7 @@ _DEFAULTS = {
     "summary_last_dropout": 0.1,
     "id2label": {"0": "LABEL_0", "1": "LABEL_1"},
 }
-# Of these we have one; another changes the numbers.
+# Settings of which only one value is supported.
 _NEEDED = {
     "attn_type": "bi",
     "untie_r": True,
@@ -86,22 +86,22 @@ _NEEDED = {
 }
 _SUMMARY = {"summary_type": "last", "summary_use_proj": True, "summary_activation": "tanh"}
 _DROPOUT = "summary_last_dropout"
-_PREFIX, _TABLE, _HEAD = "transformer.", "transformer.word_embedding.weight", "lm_loss.weight"
+_PREFIX, _EMBEDDING, _HEAD = "transformer.", "transformer.word_embedding.weight", "lm_loss.weight"
 
 
 def read(folder, config=None):
-    """Reads a folder of `transformers`; its weights when they are used.
+    """Reads a folder of `transformers`; the weights are read when they are used.
 
     Args:
         folder: The folder.
-        config: What its config.json holds, if it has been read already.
+        config: Content of its config.json, if it has been read already.
 
     Returns:
-        A `TrainedModel`; that of an XLNetModel, which has no head, has an output bias of 0.
+        A `TrainedModel`; an XLNetModel, which has no head, gets an output bias of 0.
 
     Raises:
-        UserError: For another model, a setting we do not have, a pickle, a damaged file, and
-            tensors that are not those of the model.
+        UserError: If the model or a setting is not supported, a file is damaged, the weights are a
+            pickle, or a tensor is missing, unknown or misshapen.
     """
     models = models_of(FAMILY, "XLNet", _MODELS)
     path, config, model = read_config(folder, config, _DEFAULTS, models)
@@ -114,17 +114,17 @@ def read(folder, config=None):
     heads, files = TASKS[task].read_head(config, path, _DROPOUT)
     if classifies:
         heads["pooling"] = "last"
-    both = tied and _HEAD in tensors.header and _TABLE in tensors.header
-    table = _HEAD if tied and _TABLE not in tensors.header else _TABLE
-    tensors_of = _layout(architecture, task, heads, table)
+    both = tied and _HEAD in tensors.header and _EMBEDDING in tensors.header
+    embedding = _HEAD if tied and _EMBEDDING not in tensors.header else _EMBEDDING
+    tensors_of = _layout(architecture, task, heads, embedding)
     weights = (
         _without_head(tensors, tensors_of)
         if bare
         else tensors.take(tensors_of, {_HEAD} if both else ())
     )
-    if both and not tensors.equal(_HEAD, _TABLE):
+    if both and not tensors.equal(_HEAD, _EMBEDDING):
         raise UserError(
-            f"{_HEAD} must be the same as {_TABLE}. Received: another in {tensors.source}"
+            f"{_HEAD} must be equal to {_EMBEDDING}. Received: different values in {tensors.source}"
         )
     settings = read_optional(folder, CONFIG)
     lowercase = settings.get("do_lower_case")
@@ -134,8 +134,8 @@ def read(folder, config=None):
         or settings.get("remove_space") is False
     ):
         raise UserError(
-            "A tokenizer must treat text as XLNet's does: keep_accents=False, "
-            f"remove_space=True. Received: another in {folder}"
+            "The tokenizer must normalize text like XLNet's, with keep_accents=False and "
+            f"remove_space=True. Received: {CONFIG} in {folder}"
         )
     tokenizer, lowercase = read_tokenizer(folder, architecture["vocabulary_size"], lowercase)
     return TrainedModel(
@@ -147,14 +147,14 @@ def write(folder, trained):
     """Writes a folder that `transformers` loads.
 
     Args:
-        folder: An empty one.
+        folder: An empty folder.
         trained: `TrainedModel`.
 
     Raises:
-        UserError: If the model is none that `transformers` has.
+        UserError: If `transformers` does not support the model.
     """
     architecture, tokenizer = trained.architecture, trained.tokenizer
-    # It has one rate.
+    # XLNet of transformers has one dropout rate.
     check_writable(trained, "transformers", attention_dropout=architecture["dropout"])
     config = {
         "model_type": "xlnet",
@@ -172,7 +172,7 @@ def write(folder, trained):
         "dtype": "float32",
         **TASKS[trained.task].write_head(trained, _DROPOUT),
     }
-    tensors_of = _layout(architecture, trained.task, trained.heads, _TABLE)
+    tensors_of = _layout(architecture, trained.task, trained.heads, _EMBEDDING)
     write_tensors(folder, dict(split(tensors_of, trained.weights)))
     tokenizer.write(folder)
     write_json(
@@ -184,15 +184,15 @@ def write(folder, trained):
             "keep_accents": False,
         },
     )
-    # Last: without it the folder is none of `transformers`.
+    # Written last, as it identifies a complete folder.
     write_json(os.path.join(folder, "config.json"), config)
 
 
 def _without_head(tensors, tensors_of):
-    """The weights of an XLNetModel, and an output bias as where pretraining begins."""
+    """Returns the weights of an XLNetModel, with an output bias of 0."""
     tensors_of = dict(tensors_of)
     [bias] = tensors_of.pop("output_bias")
-    if _TABLE not in tensors.header:
+    if _EMBEDDING not in tensors.header:
         tensors_of = {
             path: [
                 dataclasses.replace(piece, name=piece.name.removeprefix(_PREFIX))
@@ -205,31 +205,31 @@ def _without_head(tensors, tensors_of):
 
 def _architecture(config, path, most_layers):
     activation = read_activation(config, "ff_activation", _ACTIVATIONS, path)
-    farthest = config["clamp_len"]
-    if isinstance(farthest, bool) or not isinstance(farthest, int):
+    max_distance = config["clamp_len"]
+    if isinstance(max_distance, bool) or not isinstance(max_distance, int):
         raise UserError(
-            f"clamp_len must be a whole number. Received: {shorten(farthest)} in {path}"
+            f"clamp_len must be an integer. Received: {shorten(max_distance)} in {path}"
         )
     given = {ours: config[theirs] for ours, theirs in _FIELDS.items()}
     given.update(
         activation=activation,
         memory_length=given["memory_length"] or 0,
         reuse_length=given["reuse_length"] or None,
-        max_distance=farthest if farthest > 0 else None,
+        max_distance=max_distance if max_distance > 0 else None,
     )
     return check_architecture(FAMILY, given, path, most_layers)
 
 
-def _layout(architecture, task, heads, table):
+def _layout(architecture, task, heads, embedding):
     encoder = {
-        path: [_piece(table if name == _TABLE else name, own, theirs) for name in names]
-        for path, names, own, theirs in parts(architecture)
+        path: [_piece(embedding if name == _EMBEDDING else name, own, theirs) for name in names]
+        for path, names, own, theirs in model_tensors(architecture)
     }
     if task == "permutation_lm":
         bias = Piece("lm_loss.bias", (architecture["vocabulary_size"],))
         return {**encoder, "output_bias": [bias]}
     names = {"logits_dense": "logits_proj"} if task == "classification" else {}
-    return encoder | layout(head_parts(task, heads, architecture["hidden_dim"], names))
+    return encoder | layout(head_tensors(task, heads, architecture["hidden_dim"], names))
 
 
 def _piece(name, own, theirs):

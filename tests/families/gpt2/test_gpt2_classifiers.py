@@ -1,4 +1,4 @@
-"""GPT2ForSequenceClassification of `transformers`: no mark behind a text, no bias, no dropout."""
+"""GPT2ForSequenceClassification, which has no end-of-sequence token, no bias and no dropout."""
 
 import json
 import shutil
@@ -43,13 +43,13 @@ def test_it_predicts_as_in_transformers(logits, run):
         for name, texts in (("texts", TEXTS), ("pairs", PAIRS)):
             expected = softmax(logits[name])
             np.testing.assert_allclose(predictor.probabilities(texts), expected, **TOLERANCE)
-            # Beside shorter and longer ones.
+            # In one batch with shorter and longer texts.
             np.testing.assert_allclose(
                 predictor.probabilities(texts, batch_size=1), expected, **TOLERANCE
             )
 
 
-def test_a_text_without_a_token_is_one_mark(run):
+def test_an_empty_text_is_one_end_of_sequence_token(run):
     predictor = load(str(run))
     found = predictor.probabilities(["", "the cat", ""])
     batch = {"token_ids": np.array([[predictor.tokenizer.end_id]])}
@@ -60,7 +60,7 @@ def test_a_text_without_a_token_is_one_mark(run):
     assert np.isfinite(predictor.embed(["", "a"])).all()
 
 
-def test_rows_hold_the_texts_alone(run):
+def test_sequences_contain_only_the_text(run):
     tokenizer = load(str(run)).tokenizer
     ids = [tokenizer.encode([text])[0].tolist() for text in ("the cat", " sat on")]
     both = ids[0] + ids[1]
@@ -101,7 +101,7 @@ def test_other_tasks_are_read_and_written_too(logits, problem, kept, kind, tmp_p
 
 
 @pytest.mark.runs
-def test_finetuning_from_it_keeps_how_rows_end(run, tmp_path):
+def test_finetuning_keeps_the_end_of_sequence_setting(run, tmp_path):
     table = tmp_path / "rows.tsv"
     table.write_text(
         "text\tlabel\n"
@@ -120,10 +120,12 @@ def test_finetuning_from_it_keeps_how_rows_end(run, tmp_path):
         return load(str(tmp_path / place)).tokenizer.end_mark
 
     assert tuned(run, "own") is False
-    assert tuned(run, "own", steps=2) is False  # it goes on
+    assert tuned(run, "own", steps=2) is False  # resumes
     assert tuned(MODELS / "gpt2", "other") is True
-    for place, message in (("own", "a bias"), ("other", "texts that end in a mark")):
-        with pytest.raises(UserError, match=f"GPT-2 that classifies .* Received: {message}"):
+    for place, message in (("own", "a bias"), ("other", "an end-of-sequence token")):
+        with pytest.raises(
+            UserError, match=f"GPT-2 classifier of transformers .* Received: {message}"
+        ):
             convert.convert(tmp_path / place, tmp_path / "back", "huggingface")
         assert not (tmp_path / "back").exists()
 
@@ -136,7 +138,9 @@ def test_finetuning_from_it_keeps_how_rows_end(run, tmp_path):
         ({"label_mean": 2.0, "label_deviation": 3.0}, "Received: a bias"),
     ],
 )
-def test_what_transformers_has_not_is_not_written(run, heads, message, tmp_path):
+def test_a_classifier_that_transformers_does_not_support_is_not_written(
+    run, heads, message, tmp_path
+):
     shutil.copytree(run, tmp_path / "run")
     path = tmp_path / "run" / "config.json"
     found = json.loads(path.read_text())
@@ -147,8 +151,8 @@ def test_what_transformers_has_not_is_not_written(run, heads, message, tmp_path)
 
 
 @pytest.mark.parametrize("format, name", [("kerashub", "KerasHub"), ("openai", "openai/gpt-2")])
-def test_other_libraries_have_no_classifier(format, name, tmp_path):
-    with pytest.raises(UserError, match=f"{name} has no GPT-2 that classifies"):
+def test_other_libraries_support_only_language_models(format, name, tmp_path):
+    with pytest.raises(UserError, match=f"{name} supports only GPT-2 language models"):
         convert.convert(MODELS / NAME, tmp_path / "out", format)
 
 
@@ -156,25 +160,25 @@ def test_other_libraries_have_no_classifier(format, name, tmp_path):
     "fields, message",
     [
         ({"id2label": {"0": "a", "1": "b"}}, r"score.weight must have shape \(2, 12\)"),
-        ({"id2label": {"0": "a", "1": "a", "2": "b"}}, "must be different"),
+        ({"id2label": {"0": "a", "1": "a", "2": "b"}}, "must be distinct"),
         ({"id2label": {"1": "a", "2": "b", "3": "c"}}, "must name the classes 0, 1"),
-        ({"pad_token_id": 0}, "pad_token_id must be of a token that no text is cut into"),
-        ({"pad_token_id": 270}, "pad_token_id must be of a token that no text is cut into"),
+        ({"pad_token_id": 0}, "pad_token_id must be null or a token that does not occur in text"),
+        ({"pad_token_id": 270}, "pad_token_id must be null or a token that does not occur in text"),
         ({"pad_token_id": "282"}, "pad_token_id must be"),
         ({"architectures": ["GPT2LMHeadModel"]}, "unknown: score.weight"),
     ],
 )
-def test_what_is_no_classifier_is_said(fields, message, tmp_path):
+def test_an_invalid_classifier_is_rejected(fields, message, tmp_path):
     with pytest.raises(UserError, match=message):
         convert.read(copied(NAME, tmp_path, **fields))
 
 
-def test_tensors_that_do_not_fit_and_pickles_are_said(tmp_path):
+def test_unknown_and_misshapen_tensors_and_pickles_are_rejected(tmp_path):
     folder = copied(NAME, tmp_path)
     path = folder / "model.safetensors"
     arrays = load_file(path)
     for changed, message in (
-        ({name: x for name, x in arrays.items() if name != "score.weight"}, "missing: score.wei"),
+        ({name: x for name, x in arrays.items() if name != "score.weight"}, "Missing: score.wei"),
         ({**arrays, "score.bias": np.zeros(3, np.float32)}, "unknown: score.bias"),
         ({**arrays, "lm_head.weight": arrays["transformer.wte.weight"]}, "unknown: lm_head.wei"),
         ({**arrays, "score.weight": arrays["score.weight"].astype("int32")}, "must be one of"),
@@ -183,5 +187,5 @@ def test_tensors_that_do_not_fit_and_pickles_are_said(tmp_path):
         with pytest.raises(UserError, match=message):
             convert.read(folder)
     path.rename(folder / "pytorch_model.bin")
-    with pytest.raises(UserError, match="a pickle can run code"):
+    with pytest.raises(UserError, match="is a pickle, which can run code"):
         convert.read(folder)

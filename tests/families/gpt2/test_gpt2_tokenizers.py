@@ -1,4 +1,4 @@
-"""Tokenizers in folders of `transformers` with a GPT-2: those that cut text as ours, and others."""
+"""Tokenizers in GPT-2 folders of `transformers`: equivalent ones, and unsupported ones."""
 
 import json
 import pathlib
@@ -24,7 +24,7 @@ def folder(tmp_path):
 
 
 def rewrite(folder, **parts):
-    """Writes tokenizer.json with other parts; returns the tokenizer of the library."""
+    """Writes a changed tokenizer.json; returns the tokenizer of the library."""
     path = str(folder / "tokenizer.json")
     whole = tokenizers.Tokenizer.from_file(path)
     for name, part in parts.items():
@@ -55,7 +55,7 @@ def template(single):
     ],
 )
 @pytest.mark.parametrize("files", [False, True])
-def test_a_post_processor_that_adds_nothing_is_taken(folder, after, files):
+def test_a_post_processor_that_adds_nothing_is_supported(folder, after, files):
     whole = rewrite(folder, post_processor=after)
     if files:
         write_files(folder)
@@ -93,17 +93,17 @@ def test_a_post_processor_that_adds_nothing_is_taken(folder, after, files):
     ],
 )
 @pytest.mark.parametrize("files", [False, True])
-def test_one_that_cuts_text_otherwise_is_refused(folder, parts, message, files):
+def test_a_tokenizer_that_tokenizes_differently_is_rejected(folder, parts, message, files):
     ours = convert.read(folder).tokenizer
     whole = rewrite(folder, **parts)
     assert any(ours.encode([text])[0].tolist() != whole.encode(text).ids for text in TEXTS)
-    if files:  # which say nothing of it
+    if files:  # which do not contain the setting
         write_files(folder)
-    with pytest.raises(UserError, match=f"byte-level BPE, as GPT-2's. Received: {message}"):
+    with pytest.raises(UserError, match=f"byte-level BPE like GPT-2's. Received: {message}"):
         convert.read(folder)
 
 
-def test_a_file_of_before_use_regex_is_taken(folder):
+def test_a_file_without_use_regex_is_supported(folder):
     sha256 = convert.read(folder).tokenizer.sha256
     found = json.loads((folder / "tokenizer.json").read_text())
     del found["pre_tokenizer"]["use_regex"], found["post_processor"], found["model"]["type"]
@@ -123,25 +123,25 @@ def test_a_file_of_before_use_regex_is_taken(folder):
         ("post_processor", {"type": "TemplateProcessing", "single": [1]}),
     ],
 )
-def test_parts_of_another_kind_are_told(folder, part, value):
+def test_settings_of_other_types_are_rejected(folder, part, value):
     found = json.loads((folder / "tokenizer.json").read_text())
     (folder / "tokenizer.json").write_text(json.dumps({**found, part: value}))
-    with pytest.raises(UserError, match=f"byte-level BPE, as GPT-2's. Received: {part}="):
+    with pytest.raises(UserError, match=f"byte-level BPE like GPT-2's. Received: {part}="):
         convert.read(folder)
 
 
-def test_files_that_differ_from_one_another_are_refused(folder):
+def test_files_that_contradict_each_other_are_rejected(folder):
     write_files(folder)
     sha256 = convert.read(folder).tokenizer.sha256
     merges = (folder / "merges.txt").read_text().splitlines(keepends=True)
     (folder / "merges.txt").write_text("".join([merges[0], merges[2], merges[1], *merges[3:]]))
-    with pytest.raises(UserError, match="the same pieces and merges"):
+    with pytest.raises(UserError, match="the same vocabulary and merges"):
         convert.read(folder)
     (folder / "tokenizer.json").unlink()
     assert convert.read(folder).tokenizer.sha256 != sha256
 
 
-def test_a_token_that_was_added_later_has_its_row(folder):
+def test_an_added_token_has_its_row(folder):
     (folder / "added_tokens.json").write_text('{"[PAD]": 283}')
     tokenizer = convert.read(folder).tokenizer
     assert tokenizer.vocabulary[282:] == ["<|endoftext|>", "[PAD]", "[row 284]", "[row 285]"]
@@ -150,7 +150,7 @@ def test_a_token_that_was_added_later_has_its_row(folder):
     ]
 
 
-def test_the_mark_of_the_end_may_be_an_added_token(folder):
+def test_the_end_of_sequence_token_may_be_an_added_token(folder):
     tokenizer = convert.read(folder).tokenizer
     (folder / "tokenizer.json").unlink()
     ids = {piece: number for number, piece in enumerate(tokenizer.vocabulary[:282])}
@@ -160,7 +160,7 @@ def test_the_mark_of_the_end_may_be_an_added_token(folder):
     assert convert.read(folder).tokenizer.sha256 == tokenizer.sha256
 
 
-def test_tokens_added_later_stay_special_and_rows_without_a_piece_get_none(folder, tmp_path):
+def test_added_tokens_stay_special_and_padding_rows_get_no_token(folder, tmp_path):
     whole = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
     whole.add_special_tokens(["[PAD]"])
     whole.save(str(folder / "tokenizer.json"))

@@ -1,4 +1,4 @@
-"""Tokenizers in folders of `transformers` with an XLNet: tokenizer.json beside spiece.model."""
+"""Tokenizers in XLNet folders of `transformers`: tokenizer.json and spiece.model."""
 
 import json
 import pathlib
@@ -12,7 +12,7 @@ from keras_attn.errors import UserError
 from keras_attn.text.sentence_pieces import SentencePieceTokenizer
 
 MODELS = pathlib.Path(__file__).parents[2] / "golden" / "language_models"
-# Both have the same pieces: the one in tokenizer.json, the other in spiece.model.
+# Both have the same vocabulary, one in tokenizer.json, the other in spiece.model.
 MADE, PIECES = MODELS / "xlnet", MODELS / "xlnet_classifier" / "spiece.model"
 TEXTS = [
     "The quick brown fox jumps over the lazy dog, 1,234 times.",
@@ -30,17 +30,17 @@ def folder(tmp_path):
     return tmp_path / "copy"
 
 
-def change(folder, do, name="tokenizer.json"):
+def change(folder, edit, name="tokenizer.json"):
     found = json.loads((folder / name).read_text())
-    do(found)
+    edit(found)
     (folder / name).write_text(json.dumps(found))
 
 
-def test_what_is_made_of_tokenizer_json_cuts_text_as_sentencepiece(folder):
+def test_a_tokenizer_from_tokenizer_json_tokenizes_as_sentencepiece(folder):
     made, wanted = convert.read(folder), SentencePieceTokenizer.read(PIECES)
     assert made.lowercase is False and made.tokenizer.vocabulary == wanted.vocabulary
     assert made.tokenizer.special_ids == wanted.special_ids
-    # The authors' <eop> may be in a text; sentencepiece has it so, where it is user-defined.
+    # XLNet's <eop> may occur in a text, as a user-defined symbol of SentencePiece.
     ids, _ = made.tokenizer.encode(["a<eop>b"])
     assert made.tokenizer.eop_id in ids
     ids, ends = made.tokenizer.encode(TEXTS)
@@ -51,7 +51,7 @@ def test_what_is_made_of_tokenizer_json_cuts_text_as_sentencepiece(folder):
     assert made.tokenizer.decode(rows) == wanted.decode(rows)
 
 
-def test_characters_are_mapped_as_the_file_says(folder, tmp_path):
+def test_the_precompiled_character_map_is_used(folder, tmp_path):
     import sentencepiece
     from tokenizers import normalizers
 
@@ -72,14 +72,14 @@ def test_characters_are_mapped_as_the_file_says(folder, tmp_path):
     change(folder, lambda found: found["normalizer"]["normalizers"].append(step))
     made = convert.read(folder).tokenizer
     assert made.sha256 != plain.sha256
-    # A sign without width is a blank to it.
+    # It maps a zero-width space to a space.
     for tokenizer, same in ((made, True), (plain, False)):
         ids, (end, _) = tokenizer.encode(["the\u200bcat", "the cat"])
         assert np.array_equal(ids[:end], ids[end:]) == same
 
 
-def test_pieces_of_older_files_have_their_chances_again(folder):
-    def number(found):  # of a kind that XLNet has, and the fixture has not
+def test_scores_of_old_files_are_restored(folder):
+    def number(found):  # a type that the fixture lacks
         found["model"]["vocab"][-1] = ["1,", -3.5]
 
     change(folder, number)
@@ -88,27 +88,27 @@ def test_pieces_of_older_files_have_their_chances_again(folder):
     assert convert.read(folder).tokenizer.model == plain.model
 
 
-def test_case_is_as_the_file_says(folder):
+def test_lowercase_is_read_from_the_file(folder):
     change(
         folder, lambda found: found["normalizer"]["normalizers"].insert(4, {"type": "Lowercase"})
     )
-    with pytest.raises(UserError, match="lower-case text or not. Received: True.*False"):
+    with pytest.raises(UserError, match="Conflicting values of lowercase. Received: True.*False"):
         convert.read(folder)
     (folder / "tokenizer_config.json").unlink()
     assert convert.read(folder).lowercase and convert.read(folder).tokenizer.lowercase
 
 
-def test_both_files_must_hold_the_same(folder):
+def test_both_files_must_have_the_same_vocabulary(folder):
     shutil.copy(PIECES, folder)
     assert convert.read(folder).tokenizer.model == PIECES.read_bytes()
     change(folder, lambda found: found["model"]["vocab"].reverse())
     change(folder, lambda found: found.update(added_tokens=[]))
-    with pytest.raises(UserError, match="must hold the same pieces"):
+    with pytest.raises(UserError, match="must contain the same vocabulary"):
         convert.read(folder)
 
 
 @pytest.mark.parametrize(
-    "do, message",
+    "edit, message",
     [
         (lambda found: found["model"].update(type="BPE"), "model.type='BPE'"),
         (lambda found: found.update(model=3), "model.type=None"),
@@ -121,28 +121,31 @@ def test_both_files_must_hold_the_same(folder):
             "pre_tokenizer=",
         ),
         (lambda found: found["added_tokens"].append({"id": 999, "content": "<new>"}), "<new>"),
-        (lambda found: found["model"]["vocab"].append(["x"]), "Pieces with numbers"),
-        (lambda found: found["model"]["vocab"].append([3, 0.0]), "Pieces with numbers"),
+        (lambda found: found["model"]["vocab"].append(["x"]), "a list of tokens with scores"),
+        (lambda found: found["model"]["vocab"].append([3, 0.0]), "a list of tokens with scores"),
         (
             lambda found: found["normalizer"]["normalizers"].append(
                 {"type": "Precompiled", "precompiled_charsmap": 7}
             ),
-            "Pieces with numbers",
+            "a list of tokens with scores",
         ),
-        (lambda found: found["model"]["vocab"].append(["x", "y"]), "Pieces with numbers"),
-        (lambda found: found["model"]["vocab"].append(["\ud800", 1]), "Pieces with numbers"),
-        (lambda found: found["model"].pop("vocab"), "Pieces with numbers"),
-        (lambda found: found["model"]["vocab"].pop(), "a piece for each row"),
+        (lambda found: found["model"]["vocab"].append(["x", "y"]), "a list of tokens with scores"),
+        (
+            lambda found: found["model"]["vocab"].append(["\ud800", 1]),
+            "a list of tokens with scores",
+        ),
+        (lambda found: found["model"].pop("vocab"), "a list of tokens with scores"),
+        (lambda found: found["model"]["vocab"].pop(), "a token for each row"),
         (
             lambda found: found.update(
                 added_tokens=[], model={"type": "Unigram", "vocab": [["a", 0]]}
             ),
             "SentencePiece model",
         ),
-        (lambda found: found.update(added_tokens=[3]), "Pieces with numbers"),
+        (lambda found: found.update(added_tokens=[3]), "a list of tokens with scores"),
     ],
 )
-def test_another_tokenizer_is_refused(folder, do, message):
-    change(folder, do)
+def test_an_unsupported_tokenizer_is_rejected(folder, edit, message):
+    change(folder, edit)
     with pytest.raises(UserError, match=message):
         convert.read(folder)

@@ -203,7 +203,7 @@ def test_a_model_of_transformers_goes_on_with_its_own_memory(corpus, tmp_path):
         ({"data.vocab_size": 12}, "vocab_size=12 is too small"),
         ({"data.vocab": "nowhere"}, "Cannot read nowhere: No such file"),
         ({"data.train": "nowhere.txt"}, "nowhere.txt"),
-        ({"pretrained": "nowhere"}, "A folder with a model is needed"),
+        ({"pretrained": "nowhere"}, "nowhere does not exist"),
     ],
 )
 def test_what_is_wrong_is_said(corpus, tmp_path, fields, message):
