@@ -67,8 +67,11 @@ class FamilyFields:
             `{"bert_config.json": "google"}`.
         huggingface_type: `model_type` in the config.json of transformers; None: not supported.
         kerashub_backbone: `registered_name` in a KerasHub preset; None: not supported.
+        published: Values of the paper for config fields of pretraining, by dotted name, for
+            `keras_attn.defaults.as_published`.
         keras_classes: Names of the classes that `keras.saving.load_model` must find, by module, in
-            addition to `keras_attn.layers` and `keras_attn.models`.
+            addition to `keras_attn.layers` and `keras_attn.models`. A class that is registered with
+            another package than "keras_attn" has the name `package>Class`.
     """
 
     name: str
@@ -78,6 +81,7 @@ class FamilyFields:
     config_files: Mapping[str, str] = dataclasses.field(default_factory=dict)
     huggingface_type: str | None = None
     kerashub_backbone: str | None = None
+    published: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     keras_classes: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
 
 

@@ -56,18 +56,22 @@ def _nested_fields(task, family):
     return found.config(FAMILIES.fields(family or found.family))
 
 
-def as_bert(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
-    """Sets the fields of a pretraining config to what Devlin et al. (2018) used."""
-    config.model.update(
-        norm_first=False,
-        initial_attention="uniform",
-        initializer_range=0.02,
-        dropout=0.1,
-        initial_bias="zeros",
-        initial_embeddings="random",
-    )
-    config.train.update(batch_size=256, learning_rate=1e-4, warmup_fraction=0.01)
+def as_published(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
+    """Sets the fields of a pretraining config to the values in the paper of its family.
+
+    Raises:
+        ValueError: If the family does not declare them.
+    """
+    published = FAMILIES.fields(config.model.family).published
+    if not published:
+        raise ValueError(f"The family {config.model.family} declares no published values")
+    config.update_from_flattened_dict(published)
     return config
+
+
+def as_bert(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
+    """Sets the fields of a pretraining config to the values of Devlin et al. (2018)."""
+    return as_published(config)
 
 
 def match_task(config: ml_collections.ConfigDict, task: str, family: str | None = None) -> None:

@@ -103,7 +103,8 @@ def _register(keras, classes_of_members=dict):
     ):
         for module, names in modules.items():
             for name in names:
-                registry.setdefault(f"keras_attn>{name}", placeholder(module, name))
+                package, _, name = name.rpartition(">")
+                registry.setdefault(f"{package or 'keras_attn'}>{name}", placeholder(module, name))
 
 
 class _UnloadedClass:

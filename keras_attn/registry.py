@@ -12,6 +12,7 @@ and `keras_attn.engine`: the name and the package.
 
 import importlib
 import importlib.metadata
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -71,7 +72,14 @@ class Registry:
 
     def __getitem__(self, name: str) -> Any:
         module = importlib.import_module(f"{self.package(name)}.{self.what}")
-        return getattr(module, self.what.upper())
+        member = getattr(module, self.what.upper())
+        for found in (member, self.fields(name)):
+            if getattr(found, "name", name) != name:
+                raise ValueError(
+                    f"{module.__package__} is registered as the {self.what} {name!r}, but its "
+                    f"{type(found).__name__} has name={found.name!r}. Use one name"
+                )
+        return member
 
     def __iter__(self) -> Iterator[str]:
         self._discover()
@@ -191,9 +199,14 @@ def keras_classes() -> dict[str, tuple[str, ...]]:
 
     Classes of `keras_attn.models` and `keras_attn.layers` are not among them.
     """
-    return {
-        module: names
-        for registry in (FAMILIES, TASKS)
-        for member in registry.registered
-        for module, names in registry.fields(member).keras_classes.items()
-    }
+    classes: dict[str, tuple[str, ...]] = {}
+    for registry in (FAMILIES, TASKS):
+        try:
+            members = tuple(registry)
+        except Exception as error:  # of an installed package, which must not break `import keras`
+            warnings.warn(f"Keras finds no classes of installed packages. {error}", stacklevel=2)
+            members = registry.registered
+        for member in members:
+            for module, names in registry.fields(member).keras_classes.items():
+                classes[module] = tuple(dict.fromkeys((*classes.get(module, ()), *names)))
+    return classes

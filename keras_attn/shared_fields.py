@@ -24,8 +24,7 @@ def describe_sources(families):
     names = dict.fromkeys(name for family in families for name in family.libraries)
     if not names:
         return "a workdir"
-    # The libraries of several families come first and last.
-    *most, last = sorted(names, key=lambda name: (name == "KerasHub", name != "transformers"))
+    *most, last = names
     listed = f"{', '.join(most)} or {last}" if most else last
     return f"a workdir, a checkpoint of {listed}, or hf:NAME"
 

@@ -10,6 +10,8 @@ import pytest
 
 import tests.support.toys  # noqa: F401
 from keras_attn.defaults import (
+    as_bert,
+    as_published,
     declared,
     default_config,
     finetuning_defaults,
@@ -180,6 +182,18 @@ def test_the_help_names_the_libraries_whose_weights_a_family_takes(family, task)
     )
     assert "the prepared folder" in meaning(config, "data.vocab")
     assert describe_sources([FAMILIES.fields("transformer")]) == "a workdir"
+
+
+def test_the_published_values_are_those_of_the_family():
+    config = as_published(pretraining_defaults())
+    assert (config.model.norm_first, config.model.dropout, config.train.batch_size) == (
+        False,
+        0.1,
+        256,
+    )
+    assert as_bert(pretraining_defaults()) == config
+    with pytest.raises(ValueError, match="gpt2 declares no published values"):
+        as_published(language_modeling_defaults())
 
 
 @pytest.mark.parametrize(

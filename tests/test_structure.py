@@ -18,6 +18,7 @@ from keras_attn.declarations import FamilyFields, TaskFields
 from keras_attn.errors import UserError
 from keras_attn.families.bert import fields as bert_fields
 from keras_attn.families.contract import Family
+from keras_attn.families.gpt2 import fields as gpt2_fields
 from keras_attn.registry import (
     ENGINES,
     FAMILIES,
@@ -182,6 +183,51 @@ def test_members_declare_classes_that_keras_finds(monkeypatch):
     registry = keras.saving.get_custom_objects()
     registration._register(keras, keras_classes)
     assert registry.pop("keras_attn>One").module == "a.module"
+    registration._register(keras, lambda: {"b.module": ("other>Two",)})
+    found = registry.pop("other>Two")
+    assert (found.module, found.name) == ("b.module", "Two")
+
+
+def test_classes_of_one_module_may_be_declared_by_several_members(monkeypatch):
+    def declare(module, **classes):
+        declared = dataclasses.replace(module.FIELDS, keras_classes=classes)
+        monkeypatch.setattr(module, "FIELDS", declared)
+
+    declare(bert_fields, a=("One", "Two"), b=("Three",))
+    declare(gpt2_fields, a=("Two", "Four"))
+    assert keras_classes() == {"a": ("One", "Two", "Four"), "b": ("Three",)}
+
+
+def test_members_of_installed_packages_declare_classes(monkeypatch):
+    installed = types.ModuleType("installed.fields")
+    installed.FIELDS = dataclasses.replace(
+        bert_fields.FIELDS, name="new", keras_classes={"installed.model": ("installed>New",)}
+    )
+    monkeypatch.setitem(sys.modules, "installed.fields", installed)
+    registry = Registry("family", {}, FamilyFields)
+    monkeypatch.setattr("keras_attn.registry.FAMILIES", registry)
+    entries = [types.SimpleNamespace(name="new", value="installed")]
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: entries)
+    assert keras_classes() == {"installed.model": ("installed>New",)}
+
+
+def test_an_installed_package_that_fails_does_not_break_the_import_of_keras(monkeypatch):
+    def fail(group):
+        raise UserError("Two packages register one name")
+
+    monkeypatch.setattr("keras_attn.registry.FAMILIES", Registry("family", {}, FamilyFields))
+    monkeypatch.setattr(importlib.metadata, "entry_points", fail)
+    with pytest.warns(UserWarning, match="no classes of installed packages. Two packages"):
+        assert keras_classes() == {}
+
+
+@pytest.mark.parametrize("where", ["FamilyFields", "BertFamily"])
+def test_a_member_has_the_name_that_it_is_registered_by(where, monkeypatch):
+    registry = Registry("family", {"other": "keras_attn.families.bert"}, FamilyFields)
+    if where == "FamilyFields":
+        monkeypatch.setattr(FAMILIES["bert"], "name", "other")
+    with pytest.raises(ValueError, match=f"'other', but its {where} has name='bert'"):
+        registry["other"]
 
 
 def test_a_task_that_a_format_has_no_class_for_is_named():

@@ -61,4 +61,15 @@ FIELDS = FamilyFields(
     huggingface_type="bert",
     kerashub_backbone="keras_hub>BertBackbone",
     model=_MODEL,
+    published={
+        "model.norm_first": False,
+        "model.initial_attention": "uniform",
+        "model.initializer_range": 0.02,
+        "model.dropout": 0.1,
+        "model.initial_bias": "zeros",
+        "model.initial_embeddings": "random",
+        "train.batch_size": 256,
+        "train.learning_rate": 1e-4,
+        "train.warmup_fraction": 0.01,
+    },
 )
