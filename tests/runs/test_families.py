@@ -221,7 +221,7 @@ def test_a_run_that_never_began_needs_its_weights_again(folder, tmp_path, name):
 
 
 def test_a_position_table_bounds_the_rows_of_gpt2(folder, tmp_path):
-    with pytest.raises(UserError, match="max_length=32"):
+    with pytest.raises(UserError, match="data.length=33 exceeds the model's 32 positions"):
         finetune(_config(folder, "gpt2", **{"data.length": 33}), workdir=str(tmp_path / "run"))
 
 

@@ -1,0 +1,116 @@
+import dataclasses
+import pathlib
+import types
+
+import pytest
+
+from keras_attn.convert import read
+from keras_attn.errors import UserError
+from keras_attn.families.architecture_choice import choose_architecture
+from keras_attn.families.contract import Family
+from keras_attn.models import BertClassifier, BertEncoder, GPT2Classifier, XLNetClassifier
+from keras_attn.registry import FAMILIES
+
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
+
+
+class Factorized(Family):
+    backbone = BertEncoder
+
+
+def test_the_least_size_counts_factorized_embeddings():
+    # ELECTRA-small has 13.5 million parameters; its vocabulary times its hidden size is 7.8.
+    electra_small = {
+        "vocabulary_size": 30522,
+        "num_layers": 12,
+        "hidden_dim": 256,
+        "num_heads": 4,
+        "intermediate_dim": 1024,
+        "max_length": 512,
+        "embedding_dim": 128,
+    }
+    embeddings, feed_forward = (30522 + 512) * 128, 12 * 2 * 256 * 1024
+    assert Factorized().least_size(electra_small) == embeddings + feed_forward
+    assert Factorized().memory(electra_small, 128, 0).parameters < 13.6e6
+    del electra_small["embedding_dim"]
+    assert Factorized().least_size(electra_small) == 2 * embeddings + feed_forward
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "xlnet", "transformer"])
+def test_the_least_size_is_below_the_number_of_parameters(name):
+    family = FAMILIES[name]
+    architecture = {
+        "vocabulary_size": 50,
+        **next(iter(family.sizes.values())),
+        "num_layers": 1,
+        "hidden_dim": 8,
+    }
+    model = family.backbone(**architecture)
+    model.build()
+    assert 0 < family.least_size(model.get_config()) < model.count_params()
+
+
+class Recurrent:
+    """A backbone without attention heads, feed-forward layers and attention dropout."""
+
+    def __init__(self, vocabulary_size: int, num_layers: int, units: int, dropout: float = 0.1):
+        self.units = units
+
+
+class RecurrentFamily(Family):
+    name, title, backbone = "recurrent", "Recurrent", Recurrent
+    sizes = {"small": {"num_layers": 1, "units": 8}, "large": {"num_layers": 2, "units": 16}}
+
+
+def _choose(model, pretrained=None):
+    run = types.SimpleNamespace(
+        task=types.SimpleNamespace(name="classification", pretrains=False),
+        config=types.SimpleNamespace(
+            model=model, data=types.SimpleNamespace(length=128, pack=1, vocab=None)
+        ),
+        resumed=False,
+        pretrained=pretrained and types.SimpleNamespace(architecture=pretrained),
+    )
+    return choose_architecture(run, RecurrentFamily(), False)
+
+
+def test_sizes_are_arguments_of_any_backbone_and_the_first_is_the_default(monkeypatch):
+    assert _choose({"size": None}) == {"num_layers": 1, "units": 8}
+    assert _choose({"size": "large", "dropout": 0.2}) == {
+        "num_layers": 2,
+        "units": 16,
+        "dropout": 0.2,
+    }
+    defaults = types.SimpleNamespace(model={})
+    monkeypatch.setattr(
+        "keras_attn.families.architecture_choice.default_config", lambda task, family: defaults
+    )
+    known = {"num_layers": 2, "units": 16, "dropout": 0.1}
+    assert _choose({"size": "large", "dropout": 0.2}, known) == {**known, "dropout": 0.2}
+    with pytest.raises(UserError, match="model.num_layers=1 differs from the pretrained model"):
+        _choose({"size": "small"}, known)
+
+
+@pytest.mark.parametrize(
+    ("name", "format", "message"),
+    [
+        ("hugging_face/encoder", "google", "only models for backbone, masked_lm, classification"),
+        ("keras_hub", "kerashub", "has no head. Set task=encoder"),
+        ("keras_hub_gpt2", "kerashub", "supports only GPT-2 language models"),
+        ("keras_hub_gpt2", "openai", "supports only GPT-2 language models"),
+        ("language_models/xlnet", "google", "supports only permutation language models"),
+    ],
+)
+def test_a_format_rejects_tasks_that_it_does_not_support(name, format, message, tmp_path):
+    trained = dataclasses.replace(read(GOLDEN / name), task="tagging", heads={})
+    with pytest.raises(UserError, match=f"{message}.*Received: a model for tagging"):
+        trained.family.format(format).write(str(tmp_path), trained)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("model", "own"), [(BertClassifier, "cls"), (GPT2Classifier, "last"), (XLNetClassifier, "last")]
+)
+def test_a_classifier_needs_the_pooler_for_its_own_pooling(model, own):
+    assert model.head_names() == model.head_names(pooling=own, num_classes=2) == ["pooler"]
+    assert model.head_names(pooling="mean") == []
