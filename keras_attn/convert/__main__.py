@@ -4,9 +4,12 @@
     python -m keras_attn.convert --from=uncased_L-12_H-768_A-12 --lowercase --to=runs/base
     python -m keras_attn.convert --from=runs/base --format=huggingface --to=base-for-transformers
 
-Formats: {formats}. huggingface is a folder of transformers with safetensors; google and openai are
-TensorFlow 1 checkpoints; kerashub is a preset. Other libraries support only models with their own
-architecture: docs/checkpoints.md.
+huggingface is a folder of transformers with safetensors, kerashub a preset of KerasHub, google and
+openai are TensorFlow 1 checkpoints. Other libraries support only their own architectures, such as
+post-norm BERT (model.norm_first=False).
+
+Formats of each family:
+{formats}
 """
 
 from absl import flags
@@ -62,8 +65,8 @@ def main():
 def _formats():
     """Describes the formats of each family that supports another one than workdirs."""
     formats = {family: FAMILIES.fields(family).formats for family in FAMILIES}
-    return "; ".join(
-        f"{family}: {', '.join(names)}" for family, names in formats.items() if len(names) > 1
+    return "\n".join(
+        f"    {family}: {', '.join(names)}" for family, names in formats.items() if len(names) > 1
     )
 
 
