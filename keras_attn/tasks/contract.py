@@ -116,9 +116,7 @@ class Task:
         return {}
 
     def read_files(self, workdir: Any, heads: Mapping) -> dict:
-        """Returns what a workdir holds besides weights, as arguments of `TrainedModel`: `files`, a
-        dict of what only this task knows, or `labels`, `pairs` and `threshold`, which formats of
-        other libraries hold, too.
+        """Returns the content of the task's files in a workdir: `TrainedModel.files`.
 
         Args:
             workdir: `keras_attn.workdir.Workdir`.
@@ -280,7 +278,7 @@ class Task:
     def read_head(
         self, config: Mapping, path: str, dropout: str | None = None
     ) -> tuple[dict, dict]:
-        """Returns the arguments of the head, and those of `TrainedModel` that it needs: `labels`.
+        """Returns the arguments of the head and `TrainedModel.files`, such as the labels.
 
         Args:
             config: Content of a config.json with its defaults.

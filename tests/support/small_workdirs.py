@@ -44,7 +44,7 @@ def content(folder):
     trained = convert.read(folder)
     weights = digest({path: np.asarray(array) for path, array in trained.weights.items()})
     ids = trained.tokenizer and trained.tokenizer.encode([TEXT])[0].tolist()
-    return (weights, ids), (trained.architecture, trained.heads, trained.labels)
+    return (weights, ids), (trained.architecture, trained.heads, trained.files.get("labels"))
 
 
 def _write_translator(folder):

@@ -28,7 +28,8 @@ def read_classifier(config, path, dropout):
 
 def written_classifier(trained, dropout):
     """Returns the fields of config.json that `read_classifier` reads."""
-    labels = trained.labels or ["LABEL_0"]
+    names = trained.files["labels"]
+    labels = names or ["LABEL_0"]
     return {
         **({dropout: trained.heads["dropout"]} if dropout else {}),
         "id2label": id2label(labels),
@@ -36,7 +37,7 @@ def written_classifier(trained, dropout):
         "problem_type": "multi_label_classification"
         if trained.heads.get("multilabel")
         else "single_label_classification"
-        if trained.labels
+        if names
         else "regression",
     }
 

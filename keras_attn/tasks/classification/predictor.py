@@ -20,8 +20,8 @@ class Predictor(Embedder):
 
     def __init__(self, trained):
         super().__init__(trained)
-        self.labels = trained.labels
-        self.pairs = trained.pairs
+        self.labels = trained.files["labels"]
+        self.pairs = trained.files.get("pairs")
         self.kind = (
             "regression"
             if not self.labels

@@ -179,7 +179,8 @@ class Classification(Task):
         return {"labels": found["names"], "pairs": found["pairs"]}
 
     def write_files(self, workdir, trained):
-        workdir.write_json("labels.json", {"names": trained.labels, "pairs": trained.pairs})
+        labels, pairs = trained.files["labels"], trained.files.get("pairs")
+        workdir.write_json("labels.json", {"names": labels, "pairs": pairs})
 
     def complete_config(self, config, trained):
         config["data"]["text"] = "text"
@@ -432,7 +433,7 @@ def _other_classes(run, targets, heads):
     start = run.pretrained
     return (
         start.task != "classification"
-        or list(start.labels) != list(targets.names)
+        or list(start.files["labels"]) != list(targets.names)
         or bool(start.heads.get("multilabel")) != heads["multilabel"]
     )
 

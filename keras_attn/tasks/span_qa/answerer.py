@@ -20,7 +20,7 @@ class Answerer(Embedder):
 
     def __init__(self, trained):
         super().__init__(trained)
-        self.threshold = trained.threshold
+        self.threshold = trained.files["threshold"]
 
     def answer(self, questions, passages, top=1, batch_size=64):
         """Answers questions by parts of passages.

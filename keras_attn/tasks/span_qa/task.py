@@ -146,7 +146,7 @@ class SpanQA(Task):
         return {"threshold": read_threshold(workdir)}
 
     def write_files(self, workdir, trained):
-        workdir.write_json("reading.json", {"threshold": trained.threshold})
+        workdir.write_json("reading.json", {"threshold": trained.files["threshold"]})
 
     def complete_config(self, config, trained):
         half = trained.architecture["max_length"] // 2
@@ -182,7 +182,8 @@ class SpanQA(Task):
         return {}, {"threshold": threshold}
 
     def write_head(self, trained, dropout=None):
-        return {} if trained.threshold is None else {"no_answer_threshold": trained.threshold}
+        threshold = trained.files["threshold"]
+        return {} if threshold is None else {"no_answer_threshold": threshold}
 
 
 def read_threshold(workdir):

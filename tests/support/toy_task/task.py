@@ -111,7 +111,7 @@ class Counting(Task):
         return {"scale": 1.0, **heads}
 
     def read_files(self, workdir, heads):
-        return {"files": workdir.read_json("word.json")}
+        return workdir.read_json("word.json")
 
     def write_files(self, workdir, trained):
         workdir.write_json("word.json", trained.files)
