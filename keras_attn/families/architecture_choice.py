@@ -10,7 +10,7 @@ _SHAPE = ("num_layers", "hidden_dim", "num_heads", "intermediate_dim")
 
 def choose_architecture(run, family, use_pooler):
     """Returns the arguments of the backbone of a run; see `Family.choose_architecture`."""
-    if not (run.task.pretrains or family.finetunes_from_scratch):
+    if not run.task.pretrains:
         _check_finetuning(run, family)
     given = _given(run, family)
     if run.resumed:
@@ -73,8 +73,12 @@ def _pretrained_architecture(run, family, given):
 
 
 def _check_finetuning(run, family):
-    """Raises a `UserError` unless a family that needs pretrained weights has them."""
+    """Raises a `UserError` for what finetuning of the family does not support."""
     data, model = run.config.data, run.config.model
+    if not family.packs and data.get("pack", 1) > 1:
+        raise UserError(f"data.pack must be 1 with {family.title}. Received: data.pack={data.pack}")
+    if family.finetunes_from_scratch:
+        return
     if not (run.resumed or run.pretrained):
         raise UserError(f"Finetuning {family.title} requires --pretrained. Received: none")
     for name, value in {"data.vocab": data.vocab, "model.size": model.size}.items():
@@ -83,8 +87,6 @@ def _check_finetuning(run, family):
                 f"{name} must be left out: it is that of the pretrained model. "
                 f"Received: {name}={value}"
             )
-    if data.pack > 1:
-        raise UserError(f"data.pack must be 1 with {family.title}. Received: data.pack={data.pack}")
 
 
 def _check_length(run, family, architecture):

@@ -36,6 +36,7 @@ class Family:
         free_arguments: Arguments of the backbone that may differ from those of a pretrained model,
             because no pretrained weight depends on them.
         finetunes_from_scratch: Whether finetuning may start from random weights.
+        packs: Whether finetuning supports `data.pack`, several examples in one row.
         released_pooling: Default of `model.pooling` for classifiers of released models.
         tokenizer_fields: Fields of the config's `data` that `tokenizer_settings` may return, and
             their defaults.
@@ -56,6 +57,7 @@ class Family:
     sizes: Mapping[str, tuple]
     free_arguments: tuple[str, ...] = ("dropout", "initializer_range")
     finetunes_from_scratch: bool = True
+    packs: bool = True
     released_pooling: str = "cls"
     tokenizer_fields: Mapping[str, Any] = {}
     unpretrained_heads: tuple[str, ...] = ()
