@@ -41,7 +41,7 @@ class CausalLM(Task):
         architecture = run.family.choose_architecture(run)  # before the work of reading
         tokenizer = choose_tokenizer(run)
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
-        run.fit_memory(architecture)
+        run.fit_memory(architecture, heads={})
 
         def examples(split, source):
             return NextTokenExamples(

@@ -96,7 +96,13 @@ class Classification(Task):
         )
         if config.data.windows is not None:
             check_windows(config.data.windows, config.data.length, tables["train"].text_pairs)
-        run.fit_memory(architecture)
+        heads = {
+            "num_classes": len(targets.names) or 1,
+            "dropout": config.model.dropout,
+            "pooling": model.OWN if config.model.pooling == "cls" else "mean",
+            "multilabel": labeled.kind == "multilabel",
+        }
+        run.fit_memory(architecture, heads)
         train = _examples(run, tables["train"], targets.encoded["train"], tokenizer, tokens)
         validation = tables["validation"] and _examples(
             run, tables["validation"], targets.encoded["validation"], tokenizer
@@ -106,12 +112,6 @@ class Classification(Task):
         tell_rows(run, tables, targets, train, validation)
         # First: `start` makes the folder that of a run, which predicts by its labels.
         _write_labels(run, targets, tables["train"])
-        heads = {
-            "num_classes": len(targets.names) or 1,
-            "dropout": config.model.dropout,
-            "pooling": model.OWN if config.model.pooling == "cls" else "mean",
-            "multilabel": labeled.kind == "multilabel",
-        }
         other = _other_classes(run, targets, heads)
         if other:  # that head would start with their meaning
             new = [*new, "logits_dense"]

@@ -47,7 +47,7 @@ class MaskedLM(Task):
             heads = _heads(run)
             architecture["use_pooler"] = heads["next_sentence"]
             new = [name for name in new if name in model.head_names(**heads)]
-        run.fit_memory(architecture)
+        run.fit_memory(architecture, heads)
         train, validation = read_masked_splits(run, tokenizer)
 
         @functools.cache

@@ -37,7 +37,7 @@ class PermutationLM(Task):
         architecture = run.family.choose_architecture(run)
         tokenizer = choose_tokenizer(run)
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
-        run.fit_memory(architecture)
+        run.fit_memory(architecture, heads={})
 
         def examples(split, source):
             return PermutationExamples(

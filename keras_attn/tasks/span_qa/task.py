@@ -74,7 +74,7 @@ class SpanQA(Task):
                 min(architecture["max_length"], DEFAULT_LENGTH),
                 "SQuAD's usual length",
             )
-        run.fit_memory(architecture)
+        run.fit_memory(architecture, heads={})
         windows = {
             split: own
             and cut_windows(

@@ -75,7 +75,8 @@ class Counting(Task):
         tokenizer = choose_tokenizer(run, lambda: texts)
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
         run.set_field("data.length", LENGTH)
-        run.fit_memory(architecture)
+        heads = {"scale": 1.0}
+        run.fit_memory(architecture, heads)
         if config.train.learning_rate is None:
             run.set_field("train.learning_rate", 1e-2)
 
@@ -98,7 +99,7 @@ class Counting(Task):
         hashes = {**run.tokenizer_hashes(), config.data.train: file_sha256(config.data.train)}
         return Plan(
             architecture,
-            {"scale": 1.0},
+            heads,
             hashes,
             TableBatches(examples(True)),
             TableBatches(examples(False)),
