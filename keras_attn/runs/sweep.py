@@ -146,7 +146,9 @@ class _Runs:
 
     def score(self, run):
         """Of a run: the higher, the better."""
-        return score(self.metric, run) if "diverged" not in run else -math.inf
+        if "diverged" in run:
+            return -math.inf
+        return score(run[self.metric], TASKS.fields(self.task).prefers_lower(self.metric))
 
     def finish(self, tried, repeated):
         """Writes and prints the table; returns the results."""

@@ -78,10 +78,9 @@ class Classification(Task):
             )
         tables, targets = _read_splits(run, labeled)
         best = choose_best(
-            config.eval,
+            run,
             targets.metrics,
             tables["validation"],
-            run.compared,
             choosable_metrics(labeled.kind, len(targets.names), labeled.metrics),
         )
         tokenizer = choose_tokenizer(

@@ -4,6 +4,7 @@ import numpy as np
 
 from keras_attn.data.splits import hold_out
 from keras_attn.errors import UserError, check_choice
+from keras_attn.registry import TASKS
 from keras_attn.training.best import Best
 
 # Of packed batches XLA compiles each shape, which takes as long as 50 steps of BERT-mini on 2
@@ -57,23 +58,22 @@ def choose_rows(run, splits, unit, labels=None):
     return {"train": train.take(rows_drawn(len(train), data.limit, seed)), "validation": validation}
 
 
-def choose_best(config, names, validation, compared, others=()):
-    """How to choose among the evaluations; None if the last weights are wanted.
+def choose_best(run, names, validation, others=()):
+    """Returns the `Best` that selects an evaluation; None if the run keeps its last weights.
 
     Args:
-        config: `config.eval`.
-        names: Of the metrics, the one to choose by first.
-        validation: The validation data, or what is false.
-        compared: Whether the run is one of several.
-        others: Names of metrics that would be computed if they were chosen.
+        run: `Run`.
+        names: Names of the metrics; the first one is the default.
+        validation: Validation data; false if there is none.
+        others: Names of metrics that are computed only if they are selected.
 
     Raises:
-        UserError: For a metric that is not computed, or nothing to compute it on.
+        UserError: If the metric is unknown, or there is no validation data.
     """
-    if compared and not validation:
+    config = run.config.eval
+    if run.compared and not validation:
         raise UserError(
-            "Validation rows are needed to compare runs by: data.validation or "
-            "data.holdout. Received: none"
+            "Comparing runs requires validation data. Set data.validation or data.holdout"
         )
     if config.metric is None and config.patience is None:
         return None
@@ -82,12 +82,14 @@ def choose_best(config, names, validation, compared, others=()):
     check_choice("eval.metric", metric, tuple(dict.fromkeys([*names, *others])))
     if not validation:
         raise UserError(
-            "Validation rows are needed to choose by: data.validation or data.holdout. "
-            f"Received: none, and eval.metric={metric}"
+            f"eval.metric={metric} requires validation data. Set data.validation or data.holdout"
         )
     if config.patience is not None and not config.every:
-        raise UserError("eval.patience needs evaluations on the way. Received: eval.every=0")
-    return Best(metric, config.patience)
+        raise UserError(
+            "eval.patience requires evaluations during training. Received: eval.every=0"
+        )
+    lower = TASKS.fields(run.task.name).prefers_lower(metric)
+    return Best(metric, config.patience, lower)
 
 
 def told_lengths(lengths, of):

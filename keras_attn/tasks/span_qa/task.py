@@ -62,7 +62,7 @@ class SpanQA(Task):
         architecture = run.family.choose_architecture(run)
         check_training(run, architecture.get("num_layers", 0))
         questions = _read_splits(run)
-        best = choose_best(config.eval, METRICS, questions["validation"], run.compared)
+        best = choose_best(run, METRICS, questions["validation"])
         tokenizer = choose_tokenizer(
             run, lambda: [*dict.fromkeys(questions["train"].texts), *questions["train"].questions]
         )

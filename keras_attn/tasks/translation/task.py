@@ -41,7 +41,7 @@ class Translation(Task):
 
     def plan(self, run):
         config, data = run.config, run.config.data
-        best = choose_best(config.eval, METRICS, data.validation.source, run.compared)
+        best = choose_best(run, METRICS, data.validation.source)
         _check_average(config)
         signatures = data.validation.source and translation_scores(["a"], ["a"], **_scoring(config))
         architecture = run.family.choose_architecture(run)  # before the work of reading

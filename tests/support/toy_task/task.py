@@ -13,6 +13,7 @@ from keras_attn.data.sources.files import file_sha256
 from keras_attn.data.text_examples import TextExamples
 from keras_attn.models.task import TaskModel, label_weights
 from keras_attn.tasks.contract import Plan, Task
+from keras_attn.tasks.finetuning.choices import choose_best
 from keras_attn.tasks.tokenizer_choice import choose_tokenizer
 
 LENGTH = 16
@@ -92,6 +93,8 @@ class Counting(Task):
                 seed=config.train.seed,
             )
 
+        best = choose_best(run, ("mean_error",), validation=texts)
+
         def metrics(model, results, rows, stop):
             errors = np.abs(rows[: len(counts), 0] - counts)
             return {"mean_error": float(np.mean(errors)), **results}
@@ -106,6 +109,7 @@ class Counting(Task):
             new,
             outputs="counts",
             metrics=metrics,
+            best=best,
         )
 
     def complete_heads(self, heads, config, files):
