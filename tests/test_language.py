@@ -47,6 +47,7 @@ FOLDERS = (
     "keras_attn/data",
     "keras_attn/visualize",
     "keras_attn/cli",
+    "keras_attn/tasks",
     "pretrain",
     "finetune",
 )

@@ -199,7 +199,7 @@ def test_all_prompts_are_checked_before_the_first_is_answered(trained, tmp_path,
 
 
 def test_as_many_tokens_are_added_as_fit(generator, monkeypatch):
-    monkeypatch.setattr(generating, "ADDED", 40)
+    monkeypatch.setattr(generating, "MAX_TOKENS", 40)
     sentence, options = "the cat sees a dog ", {"nbest": 1, "temperature": 2.0, "seed": 4}
     prompts = ["", sentence, sentence * 3, sentence * 3]
     lengths = np.diff(generator.tokenizer.encode(prompts)[1], prepend=0).tolist()

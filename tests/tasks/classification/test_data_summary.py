@@ -5,7 +5,7 @@ from ml_collections import ConfigDict
 
 from keras_attn.data.sources.tables import read_table
 from keras_attn.tasks.classification.data_summary import _count_quoted, warn_of_rare_labels
-from keras_attn.tasks.classification.task import _drop_headers
+from keras_attn.tasks.classification.splits import drop_headers
 from tests.support.small_runs import SmallRun
 
 
@@ -52,7 +52,7 @@ def test_lines_of_names_are_left_out_where_columns_are_numbers(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("text,label\n" + "".join(f"film {n},{n % 2}\n" for n in range(6)))
     table, run = read_table(str(path), text=0, label=1), _run()
-    assert set(_drop_headers(run, table).labels) == {"0", "1"}
+    assert set(drop_headers(run, table).labels) == {"0", "1"}
     assert run.config.data.header is run.resolved["data"]["header"] is True
     assert f"{path}, line 1 has the names" in run.said[0] and "data.header=False" in run.said[0]
     for given in (
@@ -63,7 +63,7 @@ def test_lines_of_names_are_left_out_where_columns_are_numbers(tmp_path):
         {"text": "text"},
     ):
         run = _run(**given)
-        assert _drop_headers(run, table) is table and not run.said
+        assert drop_headers(run, table) is table and not run.said
 
 
 def test_texts_in_quotes_are_counted_where_they_are_fields_of_csv():

@@ -16,7 +16,7 @@ from keras_attn.errors import UserError
 from keras_attn.export.saved_model import export
 from keras_attn.inference.evaluate import evaluate
 from keras_attn.inference.predict_files import predict_file
-from keras_attn.tasks.classification.other_libraries import in_units_of_labels
+from keras_attn.tasks.classification.other_libraries import rescale_regression
 from keras_attn.tasks.finetuning.seed_statistics import metrics_among
 
 pytestmark = pytest.mark.runs
@@ -387,7 +387,7 @@ def test_numbers_of_any_size_are_learnt(folder, tmp_path, scale, offset):
     values = [np.array([row["value"] for row in one.predict(TEXTS)]) for one in (model, plain)]
     np.testing.assert_allclose((values[0] - offset) / scale, values[1], atol=0.1)
     # What other libraries get tells the same by itself.
-    stored = in_units_of_labels(read(str(tmp_path / "run")))
+    stored = rescale_regression(read(str(tmp_path / "run")))
     assert "label_mean" not in stored.heads
     head = model.model.logits_dense
     for name in ("kernel", "bias"):

@@ -14,7 +14,7 @@ from keras_attn.runs.sweep_report import write_runs_report
 from keras_attn.tasks.classification import baseline
 from keras_attn.tasks.classification.baseline import bag_of_bigrams_accuracy
 from keras_attn.tasks.classification.labels import LabelSet
-from keras_attn.tasks.classification.report_numbers import mean_scores
+from keras_attn.tasks.classification.report_numbers import mean_class_scores
 from keras_attn.workdir import Workdir
 from tests.support.small_reports import LABELS, TEXTS, Reader, config_of, finetuned
 
@@ -42,7 +42,7 @@ def test_it_has_the_results_and_the_line_to_beat(single):
     run, results = single
     read = _read(run)
     assert read.numbers == {name: f"{results[name]:.3f}" for name in ("accuracy", "f1", "loss")}
-    _, model, bigrams, constant = read.tables["Accuracy and what it has to beat"]
+    _, model, bigrams, constant = read.tables["Accuracy and baselines"]
     assert model[:3] == ["this model", "0.500", "0.254 to 0.746"]
     words = [f"{('lovely', 'awful')[number % 2]} film {number}" for number in range(60)]
     beat = bag_of_bigrams_accuracy(
@@ -121,7 +121,7 @@ def test_without_scikit_learn_the_page_says_what_to_install(single, monkeypatch)
     run, _ = single
     monkeypatch.setitem(sys.modules, "sklearn.feature_extraction.text", None)
     finetune(config_of(run.parent), workdir=str(run))
-    row = _read(run).tables["Accuracy and what it has to beat"][2]
+    row = _read(run).tables["Accuracy and baselines"][2]
     assert "pip install 'keras-attn[report]'" in row[1]
 
 
@@ -132,7 +132,7 @@ def test_a_baseline_that_takes_too_much_memory_costs_its_row_alone(single, monke
     run, _ = single
     monkeypatch.setattr(baseline, "bag_of_bigrams", fail)
     finetune(config_of(run.parent), workdir=str(run))
-    assert "MemoryError" in _read(run).tables["Accuracy and what it has to beat"][2][1]
+    assert "MemoryError" in _read(run).tables["Accuracy and baselines"][2][1]
 
 
 def test_a_baseline_of_fewer_rows_says_so(single, monkeypatch):
@@ -192,10 +192,10 @@ def test_several_labels_a_row(tmp_path):
     assert read.numbers == {
         name: f"{results[name]:.3f}" for name in ("f1_micro", "f1_macro", "accuracy", "loss")
     }
-    model = read.tables["Accuracy and what it has to beat"][1]
+    model = read.tables["Accuracy and baselines"][1]
     assert model[1] == f"{results['accuracy']:.3f}"
     # Of 26 rows it can learn all but those that are labelled twice: 2 of "red", 2 of "blue".
-    bigrams = read.tables["Accuracy and what it has to beat"][2]
+    bigrams = read.tables["Accuracy and baselines"][2]
     assert bigrams[:2] == ["bag of bigrams, logistic regression", f"{24 / 26:.3f}"]
     macro, micro = read.tables["Scores of the classes"][-2:]
     assert (macro[3], micro[3]) == (f"{results['f1_macro']:.3f}", f"{results['f1_micro']:.3f}")
@@ -218,14 +218,14 @@ def test_regression_has_its_numbers_and_largest_errors(tmp_path):
     assert read.numbers["spearman"] == f"{results['spearman']:.3f}"
     longest = max(TEXTS, key=len)
     assert [quote[:4] for quote in read.quotes[:2]] == [longest[:4]] * 2
-    assert "Accuracy and what it has to beat" not in read.tables
-    beaten = read.tables["Mean squared error and what it has to beat"]
+    assert "Accuracy and baselines" not in read.tables
+    beaten = read.tables["Mean squared error and baselines"]
     mean = sum(number % 7 for number in range(60)) / 60
     constant = sum((mean - len(text)) ** 2 for text in TEXTS) / len(TEXTS)
     assert [row[0] for row in beaten[1:]] == [
         "this model",
         "bag of bigrams, ridge regression",
-        "always the mean of training",
+        "always the mean training label",
     ]
     assert beaten[1][1] == f"{results['mean_squared_error']:,.0f}"
     assert beaten[3][1] == f"{constant:,.0f}"
@@ -262,7 +262,7 @@ def test_several_runs_have_a_page_that_leads_to_theirs(tmp_path):
         "accuracy_deviation": 0.0707,
         "accuracy_interval": 0.6353,
         "to_beat": {"bag_of_bigrams": 0.52, "most_frequent": 0.4},
-        **mean_scores(
+        **mean_class_scores(
             [
                 {"classes": {"<a>": {**scores, "rows": 7}}, "macro": scores, "micro": scores}
                 for scores in scores_of_runs
@@ -282,11 +282,11 @@ def test_several_runs_have_a_page_that_leads_to_theirs(tmp_path):
     assert read.numbers == {"accuracy": "0.550 ± 0.635"}
     places = [given["href"] for name, given in read.elements if name == "a"]
     assert places == [f"{runs[1]['run']}/report.html"] * 2  # in the table, and for its errors
-    assert read.tables["What it has to beat"] == [
+    assert read.tables["Mean and baselines"] == [
         ["model", "accuracy"],
-        ["this model, mean of its seeds", "0.550 ± 0.635"],
+        ["this model, mean over seeds", "0.550 ± 0.635"],
         ["bag of bigrams", "0.520"],
-        ["always the most frequent", "0.400"],
+        ["always the most frequent class", "0.400"],
     ]
     assert read.tables["Mean scores of the classes"][1:] == [
         ["<a>", "0.250", "0.500", "0.188", "7"],
@@ -310,9 +310,9 @@ def test_runs_of_a_task_without_its_error_have_a_line_to_beat_alone(tmp_path):
         "to_beat": {"bag_of_bigrams": 2.5, "mean": 3.5},
     }
     write_runs_report(TASKS["classification"], Workdir(tmp_path), results, ["pearson"], ["one"])
-    assert _read(tmp_path).tables["What it has to beat"][1:] == [
+    assert _read(tmp_path).tables["Mean and baselines"][1:] == [
         ["bag of bigrams", "2.500"],
-        ["always the mean of training", "3.500"],
+        ["always the mean training label", "3.500"],
     ]
 
 
