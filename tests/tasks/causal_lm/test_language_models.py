@@ -184,7 +184,7 @@ def test_a_model_goes_on_to_positions_that_were_trained(corpus, tmp_path, capsys
     assert generator.max_length == most
     (found,) = generator.generate("", most - 1, min_tokens=most - 1, nbest=1)
     assert not found["finished"]
-    with pytest.raises(UserError, match=f"{most} tokens at most, the positions of the model"):
+    with pytest.raises(UserError, match=f"at most {most} tokens, the positions of the model"):
         generator.generate("", most)
 
 

@@ -97,7 +97,7 @@ def test_epochs_have_the_same_tokens_in_other_orders(folder):
 
 
 def test_shards_of_another_vocabulary_are_refused(folder):
-    with pytest.raises(UserError, match="vocabulary in use"):
+    with pytest.raises(UserError, match="another vocabulary"):
         NextTokenExamples(folder, train_byte_pairs(TEXTS, 290))
 
 

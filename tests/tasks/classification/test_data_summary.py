@@ -54,7 +54,10 @@ def test_lines_of_names_are_left_out_where_columns_are_numbers(tmp_path):
     table, run = read_table(str(path), text=0, label=1), _run()
     assert set(drop_headers(run, table).labels) == {"0", "1"}
     assert run.config.data.header is run.resolved["data"]["header"] is True
-    assert f"{path}, line 1 has the names" in run.said[0] and "data.header=False" in run.said[0]
+    assert (
+        f"{path}, line 1 contains the column names" in run.said[0]
+        and "data.header=False" in run.said[0]
+    )
     for given in (
         {"header": False},
         {"header": True},

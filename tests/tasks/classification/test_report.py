@@ -140,7 +140,7 @@ def test_a_baseline_of_fewer_rows_says_so(single, monkeypatch):
     monkeypatch.setattr(baseline, "MOST_BASELINE_ROWS", 10)
     finetune(config_of(run.parent), workdir=str(run))
     page = (run / "report.html").read_text(encoding="utf-8")
-    assert "The bag of bigrams learns from 10 of the 60 training rows" in page
+    assert "The bag of bigrams is trained on 10 of the 60 training rows" in page
 
 
 def test_pairs_show_both_texts_and_the_page_is_of_the_best_weights(tmp_path):
@@ -166,7 +166,7 @@ def test_pairs_show_both_texts_and_the_page_is_of_the_best_weights(tmp_path):
     rows = np.array([[float(cell) for cell in row[1:3]] for row in read.tables["Calibration"][1:]])
     assert rows[:, 0] @ rows[:, 1] / 12 == pytest.approx(np.mean(guesses), abs=1e-3)
     assert len(read.quotes) == 2 * len(TEXTS)
-    assert "also chose the weights" in (run / "report.html").read_text(encoding="utf-8")
+    assert "have a selection bias" in (run / "report.html").read_text(encoding="utf-8")
 
 
 def test_several_labels_a_row(tmp_path):
@@ -238,7 +238,7 @@ def test_regression_has_its_numbers_and_largest_errors(tmp_path):
 def test_there_may_be_no_page(tmp_path, capsys, fields):
     run, _ = finetuned(tmp_path, **fields)
     assert (run / "results.json").exists() and not (run / "report.html").exists()
-    said = "there will be no report" in capsys.readouterr().out
+    said = "no report is written" in capsys.readouterr().out
     assert said == ("eval.report" not in fields)
 
 
@@ -325,5 +325,5 @@ def test_of_many_classes_the_most_confused_are_shown(tmp_path):
     assert len(read.tables["Confusion matrix"]) == 13
     assert len(read.tables["Scores of the classes"]) == 153
     page = (tmp_path / "run/report.html").read_text(encoding="utf-8")
-    assert "Of 150 classes the 12 with the most errors are shown" in page
-    assert "150 validation rows are training rows, too" in page
+    assert "The table has the 12 of 150 classes with the most errors" in page
+    assert "150 validation rows are also training rows" in page

@@ -49,7 +49,7 @@ def test_without_validation_data_rows_are_held_out(tmp_path, capsys):
     said = capsys.readouterr().out
     assert "56 training rows: awful 8, bad 16, good 32" in said
     assert "14 validation rows: awful 2, bad 4, good 8" in said
-    assert "tokens a row: median" in said
+    assert "tokens per row: median" in said
     assert 0 <= results["accuracy"] <= 1
 
 
@@ -60,7 +60,7 @@ def test_the_rows_that_are_cut_are_counted(tmp_path, capsys):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     finetune(config, workdir=str(tmp_path / "run"), dry_run=True)
     said = capsys.readouterr().out  # beside a text of 3 tokens fit [CLS] and [SEP]
-    assert "tokens a row: median 5, 95 % up to 9, longest 9 · 2 rows cut at 5 tokens" in said
+    assert "tokens per row: median 5, 95 % up to 9, longest 9 · 2 rows cut at 5 tokens" in said
 
 
 def test_a_seed_gives_the_same_number(tmp_path):
@@ -96,7 +96,7 @@ def test_fewer_rows_than_a_batch_are_told(tmp_path, capsys):
             ),
             workdir=str(tmp_path / f"{size}"),
         )
-        assert ("lower train.batch_size" in capsys.readouterr().out) == (size == 14)
+        assert ("Lower train.batch_size" in capsys.readouterr().out) == (size == 14)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_rows_that_look_wrong_are_told(tmp_path, capsys, rows, warnings):
 def test_rows_in_both_splits_are_told(tmp_path, capsys):
     config = _config(tmp_path, **{"data.validation": str(tmp_path / "rows.jsonl")})
     finetune(config, workdir=str(tmp_path / "run"))
-    assert "70 validation rows are training rows, too" in capsys.readouterr().out
+    assert "70 validation rows are also training rows" in capsys.readouterr().out
 
 
 def test_the_best_weights_are_those_that_predict(tmp_path):
@@ -208,7 +208,7 @@ def test_frozen_layers_stay(tmp_path):
         ({"train.freeze": 1}, "--pretrained"),
         ({"train.layer_decay": 0.0}, r"\(0, 1\]"),
         ({"data.holdout": 1.5}, "data.holdout"),
-        ({"train.class_weights": True, "data.regression": True}, "needs one class a row"),
+        ({"train.class_weights": True, "data.regression": True}, "requires single labels"),
     ],
 )
 def test_what_cannot_be_meant_is_said_before_any_work(tmp_path, fields, message):
@@ -286,7 +286,7 @@ def test_another_metric_of_the_kind_may_choose(tmp_path):
 def test_f1_is_that_of_the_positive_class(tmp_path, capsys):
     config = _config(tmp_path, (30, 40), **{"data.positive": "bad"})
     finetune(config, workdir=str(tmp_path / "run"))
-    assert "f1 is that of 'bad'" in capsys.readouterr().out
+    assert "the positive class of f1 is 'bad'" in capsys.readouterr().out
     (tmp_path / "bad.jsonl").write_text(json.dumps({"text": "bad", "label": "bad"}) + "\n")
     guess = load(str(tmp_path / "run")).predict(["bad"])[0]["label"]
     assert evaluate(str(tmp_path / "run"), str(tmp_path / "bad.jsonl"))["f1"] == (guess == "bad")

@@ -103,8 +103,8 @@ def test_a_given_length_that_cuts_many_texts_is_a_warning_with_a_length_that_doe
     FinetuningDefaults(run).choose_length(np.array([5, 60]), 512, paired=False)
     assert run.config.data.windows is None
     assert run.said == [
-        "warning: 50 % of the training rows are longer than data.length=16 tokens "
-        "and are cut. --config.data.length=64 reads more."
+        "warning: 50 % of the training rows exceed data.length=16 tokens "
+        "and are truncated. Set data.length=64."
     ]
 
 
@@ -156,8 +156,7 @@ def test_a_baseline_that_is_equal_is_not_beaten_and_the_advice_names_what_to_cha
     _trained(run).report_baselines(equal)
     assert "warning: the model is not better than its baselines." in run.said[1]
     assert (
-        "Leave train.learning_rate unset: it is 1e-05, the default for this model is 0.001."
-        in run.said[1]
+        "Leave train.learning_rate=1e-05 unset: the default for this model is 0.001." in run.said[1]
     )
     run = _run()
     _trained(run).report_baselines(equal)

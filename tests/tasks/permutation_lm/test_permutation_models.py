@@ -213,7 +213,7 @@ def test_what_is_wrong_is_said(corpus, tmp_path, fields, message):
 
 
 def test_its_workdir_is_none_of_another_model(trained):
-    told = "--pretrained of `python -m finetune`.*of permutation_modeling"
+    told = "must be finetuned before loading.*of permutation_modeling"
     with pytest.raises(UserError, match=told):
         load(str(trained[0]))
     with pytest.raises(UserError, match=told):

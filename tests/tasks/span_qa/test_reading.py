@@ -86,12 +86,12 @@ def test_an_answer_that_is_elsewhere_is_an_error_or_counted(tmp_path):
         ("{", "must be JSON"),
         ("[]", "must be a JSON object"),
         ({}, "a list as data"),
-        ({"data": []}, "At least one question"),
+        ({"data": []}, "at least one question"),
         (
             {"data": [{"paragraphs": [{"context": 3}]}]},
             "a string as context.*article 1, paragraph 1",
         ),
-        ({"data": [{"paragraphs": [{"context": "a", "qas": []}]}]}, "At least one question"),
+        ({"data": [{"paragraphs": [{"context": "a", "qas": []}]}]}, "at least one question"),
         ({"data": [{}, 3]}, "a list as paragraphs.*article 1"),
         ({"data": [{"paragraphs": [{"context": "a", "qas": [{"id": 7}]}]}]}, "a string as id"),
         (
@@ -113,7 +113,7 @@ def test_an_answer_that_is_elsewhere_is_an_error_or_counted(tmp_path):
                     }
                 ]
             },
-            "a whole number as answer_start.*question i",
+            "an integer as answer_start.*question i",
         ),
         (
             {
@@ -135,7 +135,7 @@ def test_an_answer_that_is_elsewhere_is_an_error_or_counted(tmp_path):
                     }
                 ]
             },
-            "answers or be impossible",
+            "impossible question must not have answers",
         ),
         (
             {
@@ -150,11 +150,11 @@ def test_an_answer_that_is_elsewhere_is_an_error_or_counted(tmp_path):
                     }
                 ]
             },
-            "own id.*'i' twice",
+            "distinct. Received: 'i' twice",
         ),
         (
             {"data": [{"paragraphs": [{"context": "a \ud83d", "qas": []}]}]},
-            "half a surrogate pair. Received: context of .*paragraph 1",
+            "unpaired surrogates. Received: context of .*paragraph 1",
         ),
     ],
 )

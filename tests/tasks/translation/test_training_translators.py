@@ -210,9 +210,9 @@ def test_how_it_is_computed_changes_little(corpus, tmp_path):
 @pytest.mark.parametrize(
     "fields, message",
     [
-        ({"data.train.source": None}, "data.train.source must name"),
+        ({"data.train.source": None}, "data.train.source must be set"),
         ({"data.train.target": "nowhere"}, "nowhere"),
-        ({"data.length": 3}, "A sentence of at most 2 tokens.*at .*train.en, line"),
+        ({"data.length": 3}, "A sentence must have at most 2 tokens.*at .*train.en, line"),
         ({"model.size": "huge"}, "tiny, base, big"),
         ({"model.num_heads": 5}, "num_heads=5"),
         ({"data.subwords": "words"}, "bpe, unigram"),
@@ -243,4 +243,4 @@ def test_subwords_that_are_never_learned_are_told(corpus, tmp_path, capsys):
         config_of(corpus, **{"data.vocab_size": 1000, "train.steps": 1}),
         workdir=str(tmp_path / "run"),
     )
-    assert "subwords; the others will not be learned" in capsys.readouterr().out
+    assert "subwords; the others are not trained" in capsys.readouterr().out

@@ -305,7 +305,7 @@ def test_wrong_wishes_are_named(translator, tmp_path):
     (tmp_path / "a.en").write_text("dog\n" + "cat " * 40)
     with pytest.raises(UserError, match="at most 31 tokens.*a.en, line 2"):
         evaluate(str(translator[0]), str(tmp_path / "a.en"), target=str(tmp_path / "a.en"))
-    with pytest.raises(UserError, match="Sentences of at most 31 tokens"):
+    with pytest.raises(UserError, match="Sentences must have at most 31 tokens"):
         evaluate(
             str(translator[0]),
             str(tmp_path / "b.en"),
@@ -313,11 +313,11 @@ def test_wrong_wishes_are_named(translator, tmp_path):
             on_bad_text="skip",
         )
     for wrong in ("a\udcff", None):
-        with pytest.raises(UserError, match="Texts are needed.*as text 2"):
+        with pytest.raises(UserError, match="Texts must be strings.*as text 2"):
             model.translate(["dog", wrong])
     with pytest.raises(UserError, match="Use `python -m finetune.translate`"):
         predict_texts(str(translator[0]), ["dog"])
-    with pytest.raises(UserError, match="needs a target"):
+    with pytest.raises(UserError, match="requires a target"):
         evaluate(str(translator[0]), str(tmp_path / "a.en"))
 
 
@@ -340,7 +340,9 @@ def test_what_is_too_long_or_nothing_is_left_out_and_counted(translator, corpus,
     for wrong in (1, 2, 3, 4):
         for path, lines in zip(paths, (sources, targets), strict=True):
             path.write_text("\n".join(["dog", lines[wrong]]))
-        with pytest.raises(UserError, match=r"A sentence of at .*x\.(en|de), line 2") as error:
+        with pytest.raises(
+            UserError, match=r"A sentence must have at .*x\.(en|de), line 2"
+        ) as error:
             finetune(config_of(corpus, **fields), workdir=str(tmp_path / "run"))
         assert ("x.de" in str(error.value)) == (wrong > 2)
     for path, lines in zip(paths, (sources, targets), strict=True):
@@ -370,7 +372,7 @@ def test_what_does_not_go_with_the_weights_to_start_from_is_named(translator, co
     for fields, message in (
         ({"model.hidden_dim": 64}, "hidden_dim=64, it has 32"),
         ({"model.norm_first": False}, "norm_first=False, it has True"),
-        ({"data.vocab": str(tmp_path / "other")}, "data.vocab must be that of"),
+        ({"data.vocab": str(tmp_path / "other")}, "data.vocab must be the vocabulary of"),
         ({"data.length": 64}, "data.length must be at most the positions"),
     ):
         with pytest.raises(UserError, match=message):

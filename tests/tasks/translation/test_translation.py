@@ -106,5 +106,5 @@ def test_epochs_differ_and_a_batch_is_a_function_of_seed_and_number():
 
 
 def test_without_a_pair_there_is_no_batch():
-    with pytest.raises(UserError, match="At least one sentence"):
+    with pytest.raises(UserError, match="at least one sentence pair"):
         TranslationBatches([], [], batch_tokens=10)
