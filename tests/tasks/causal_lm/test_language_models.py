@@ -43,7 +43,7 @@ def test_characters_are_counted_once_and_words_without_blanks_have_a_perplexity(
     assert results["loss_per_visible_character"] == pytest.approx(loss / visible, rel=1e-6)
 
 
-def test_the_text_is_told_as_it_stands(corpus, tmp_path):
+def test_the_text_is_predicted_without_normalization(corpus, tmp_path):
     texts = [
         "def f():\n    return 1\n\n\n# 天。地。\n",
         "It rained.  He left.\n\n“Why?”\n\tNo.",
@@ -98,8 +98,7 @@ def test_it_learns_what_follows(trained, generator):
 
 
 def test_perplexities_are_those_of_the_text(trained, generator, corpus):
-    # Rows are cut from the documents one after the other: each token is told after what is before
-    # it in its row and its document.
+    # Rows are consecutive: a token is predicted from the tokens before it in its row and document.
     documents = [
         " ".join(text.split("\n"))
         for text in (corpus / "valid.txt").read_text().strip().split("\n\n")

@@ -21,7 +21,7 @@ def test_words_are_learned():
 
 
 def test_pairs_of_words_are_learned():
-    # Each word is as frequent in both classes; only neighbours tell.
+    # Each word is as frequent in both classes; only bigrams distinguish them.
     texts = ["not good but bad", "good but not bad"] * 3
     labels = ["0", "1"] * 3
     found = bag_of_bigrams_accuracy(texts, labels, ["not good", "not bad"], ["0", "1"])

@@ -33,7 +33,7 @@ def test_unknown_labels_are_named_with_their_row():
 
 
 @pytest.mark.parametrize("labels", [["a", "a"], ["Good", "good", "x"], ["a ", "a"]])
-def test_label_sets_that_cannot_be_meant_are_refused(labels):
+def test_label_sets_that_cannot_be_meant_are_errors(labels):
     with pytest.raises(UserError, match="Received"):
         LabelSet.from_labels(labels)
 
@@ -101,7 +101,7 @@ def test_labels_of_lists_become_a_column_each():
         (["red", '["green, or blue"]'], "must not contain data.label_separator.*'green, or blue'"),
     ],
 )
-def test_lists_without_a_choice_of_labels_are_refused(labels, message):
+def test_lists_without_a_choice_of_labels_are_errors(labels, message):
     with pytest.raises(UserError, match=message):
         LabelSet.from_lists(labels, ",")
 

@@ -38,7 +38,7 @@ def predicted(single):
     return list(LABELS) * len(TEXTS), found
 
 
-def test_it_has_the_results_and_the_line_to_beat(single):
+def test_it_has_the_results_and_the_baselines(single):
     run, results = single
     read = _read(run)
     assert read.numbers == {name: f"{results[name]:.3f}" for name in ("accuracy", "f1", "loss")}
@@ -57,24 +57,26 @@ def test_it_has_the_results_and_the_line_to_beat(single):
 
 def test_its_tables_are_those_of_scikit_learn(single, predicted):
     labels, found = predicted
-    guesses = [one["label"] for one in found]
+    predictions = [one["label"] for one in found]
     names = list(LabelSet.from_labels(LABELS).names)
-    scores = metrics.precision_recall_fscore_support(labels, guesses, labels=names, zero_division=0)
+    scores = metrics.precision_recall_fscore_support(
+        labels, predictions, labels=names, zero_division=0
+    )
     read = _read(single[0])
     for row, *wanted in zip(
         read.tables["Scores of the classes"][1:], names, *scores, strict=False
     ):  # averages follow
         assert row == [wanted[0], *(f"{value:.3f}" for value in wanted[1:4]), str(wanted[4]), "30"]
-    f1 = metrics.f1_score(labels, guesses, average="macro")
+    f1 = metrics.f1_score(labels, predictions, average="macro")
     assert read.tables["Scores of the classes"][3][3] == f"{f1:.3f}"
-    counts = metrics.confusion_matrix(labels, guesses, labels=names)
+    counts = metrics.confusion_matrix(labels, predictions, labels=names)
     assert [row[1:] for row in read.tables["Confusion matrix"][1:]] == [
         [str(count) if count else "·" for count in row] for row in counts
     ]
     assert sum(int(row[1]) for row in read.tables["Calibration"][1:]) == len(labels)
 
 
-def test_it_shows_the_wrong_rows_the_surest_first(single, predicted):
+def test_it_shows_wrong_rows_by_decreasing_confidence(single, predicted):
     labels, found = predicted
     wrong = [
         (-max(one["probabilities"].values()), row)
@@ -105,7 +107,7 @@ def test_a_finished_run_writes_the_same_page_again(single, capsys):
     assert not list(run.glob("report.html*.tmp"))
 
 
-def test_what_cannot_be_written_is_said(single):
+def test_what_cannot_be_written_is_an_error(single):
     run, _ = single
     (run / "report.html").rename(run / "kept.html")
     (run / "report.html").mkdir()
@@ -162,9 +164,9 @@ def test_pairs_show_both_texts_and_the_page_is_of_the_best_weights(tmp_path):
     predicted = load(str(run)).predict(
         [text for text in TEXTS for _ in LABELS], [text[::-1] for text in TEXTS for _ in LABELS]
     )
-    guesses = [max(one["probabilities"].values()) for one in predicted]
+    predictions = [max(one["probabilities"].values()) for one in predicted]
     rows = np.array([[float(cell) for cell in row[1:3]] for row in read.tables["Calibration"][1:]])
-    assert rows[:, 0] @ rows[:, 1] / 12 == pytest.approx(np.mean(guesses), abs=1e-3)
+    assert rows[:, 0] @ rows[:, 1] / 12 == pytest.approx(np.mean(predictions), abs=1e-3)
     assert len(read.quotes) == 2 * len(TEXTS)
     assert "have a selection bias" in (run / "report.html").read_text(encoding="utf-8")
 
@@ -300,7 +302,7 @@ def test_several_runs_have_a_page_that_leads_to_theirs(tmp_path):
     ]
 
 
-def test_runs_of_a_task_without_its_error_have_a_line_to_beat_alone(tmp_path):
+def test_runs_of_a_task_without_its_error_show_the_baselines_alone(tmp_path):
     run = {"run": "one", "learning_rate": 0.1, "batch_size": 8, "seed": 0, "pearson": 0.5}
     results = {
         "runs": [run],

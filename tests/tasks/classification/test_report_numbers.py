@@ -106,9 +106,9 @@ def test_long_curves_become_means_of_windows():
 def test_details_are_those_of_scikit_learn():
     names, labels = ("a", "b", "c"), RANDOM.integers(0, 3, 50)
     shares = RANDOM.dirichlet(np.ones(3), 50)
-    found, guesses = class_details(names, labels, shares, "single_label"), shares.argmax(axis=1)
+    found, predictions = class_details(names, labels, shares, "single_label"), shares.argmax(axis=1)
     wanted = metrics.classification_report(
-        labels, guesses, target_names=names, output_dict=True, zero_division=0
+        labels, predictions, target_names=names, output_dict=True, zero_division=0
     )
     for name in names:
         assert found["classes"][name] == pytest.approx(
@@ -121,7 +121,7 @@ def test_details_are_those_of_scikit_learn():
         )
     assert found["macro"]["f1"] == pytest.approx(wanted["macro avg"]["f1-score"])
     assert found["micro"]["f1"] == pytest.approx(wanted["accuracy"])
-    assert found["confusion"] == metrics.confusion_matrix(labels, guesses).tolist()
+    assert found["confusion"] == metrics.confusion_matrix(labels, predictions).tolist()
     assert json.loads(json.dumps(found)) == found
     several = RANDOM.random((50, 3)) < 0.4
     chances = RANDOM.random((50, 3))

@@ -213,7 +213,7 @@ def test_a_run_without_fields_chooses_prints_and_keeps_them(tmp_path, capsys):
     saved = json.loads((workdir / "config.json").read_text())["config"]
     assert saved["train"]["learning_rate"] == learning_rate(128, RANDOM)
     assert saved["data"]["length"] == 16 and saved["model"]["pooling"] == "mean"
-    # A resumed run keeps them, and takes more steps where it is told to.
+    # A resumed run keeps them and takes more steps if its config says so.
     more = finetune(config(**{"train.steps": 8}), workdir=str(workdir))
     assert more["steps"] == 8 and "chosen: " not in capsys.readouterr().out
     assert finetune(config(), workdir=str(workdir))["steps"] == 8

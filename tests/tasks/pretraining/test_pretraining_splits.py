@@ -66,7 +66,7 @@ def test_a_bert_without_a_token_to_predict_is_an_error(tmp_path, split):
 
 
 @pytest.mark.parametrize("split", ["train", "validation"])
-def test_an_xlnet_without_a_token_to_tell_is_an_error(tmp_path, split):
+def test_an_xlnet_without_a_token_to_predict_is_an_error(tmp_path, split):
     texts = {"train": KNOWN, "validation": KNOWN, split: UNKNOWN}
     with pytest.raises(UserError, match=f"data.{split} must contain tokens to predict.*none in"):
         _pretrain(

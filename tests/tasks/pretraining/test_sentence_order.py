@@ -16,7 +16,7 @@ def pairs_of(documents, seed=0, length=64, short_fraction=0.0):
 
 @pytest.mark.parametrize("length", [5, 16, 64, 300])
 @pytest.mark.parametrize("short_fraction", [0.0, 1.0])
-def test_both_segments_are_of_one_document_and_the_label_tells_their_order(length, short_fraction):
+def test_both_segments_are_of_one_document_and_the_label_is_their_order(length, short_fraction):
     documents = random_documents(1)
     pairs = pairs_of(documents, length=length, short_fraction=short_fraction)
     document = document_of(documents)

@@ -158,7 +158,7 @@ def test_an_answer_that_is_elsewhere_is_an_error_or_counted(tmp_path):
         ),
     ],
 )
-def test_what_is_no_file_of_squad_is_said(tmp_path, content, message):
+def test_what_is_no_file_of_squad_is_an_error(tmp_path, content, message):
     path = tmp_path / "x.json"
     path.write_text(content if isinstance(content, str) else json.dumps(content))
     with pytest.raises(UserError, match=message):

@@ -152,7 +152,7 @@ def test_a_table_is_the_same_as_two_files(corpus, tmp_path):
     assert list(table.pairs()) == list(files.pairs()) == list(zip(*reversed(sides), strict=True))
 
 
-def test_what_a_run_will_cost_is_told_without_one(corpus, tmp_path, monkeypatch):
+def test_what_a_run_will_cost_is_reported_without_one(corpus, tmp_path, monkeypatch):
     monkeypatch.setattr(dry_run, "MEASURED_SECONDS", 0.5)
     found = finetune(config_of(corpus), workdir=str(tmp_path / "run"), dry_run=True)
     assert found["steps"] == 4 and found["seconds"] > 0
@@ -225,7 +225,7 @@ def test_how_it_is_computed_changes_little(corpus, tmp_path):
         ({"data.encoding": "latin-99"}, "encoding must be known"),
     ],
 )
-def test_what_cannot_be_meant_is_said(corpus, tmp_path, fields, message):
+def test_what_cannot_be_meant_is_an_error(corpus, tmp_path, fields, message):
     config = config_of(corpus)
     for name, value in fields.items():
         *groups, field = name.split(".")
@@ -238,7 +238,7 @@ def test_what_cannot_be_meant_is_said(corpus, tmp_path, fields, message):
     assert not (tmp_path / "run").exists()
 
 
-def test_subwords_that_are_never_learned_are_told(corpus, tmp_path, capsys):
+def test_subwords_that_are_never_learned_are_reported(corpus, tmp_path, capsys):
     finetune(
         config_of(corpus, **{"data.vocab_size": 1000, "train.steps": 1}),
         workdir=str(tmp_path / "run"),

@@ -52,8 +52,8 @@ def test_it_learns_to_translate(translator, corpus):
     targets = (corpus / "valid.de").read_text().splitlines()
     from sacrebleu import corpus_bleu
 
-    told = load(str(workdir)).translate(sources, beam=2)
-    assert corpus_bleu(told, [targets]).score == pytest.approx(results["bleu"], abs=1e-6)
+    translations = load(str(workdir)).translate(sources, beam=2)
+    assert corpus_bleu(translations, [targets]).score == pytest.approx(results["bleu"], abs=1e-6)
     measured = evaluate(
         str(workdir), str(corpus / "valid.en"), target=str(corpus / "valid.de"), batch_size=7
     )
@@ -93,9 +93,9 @@ def test_scores_are_those_of_whole_passes(translator, corpus):
     made = load(str(translator[0]))
     sources = (corpus / "valid.en").read_text().splitlines()[:5]
     sources += ["red cat red cat sees big", "bird"]
-    told = made.translate(sources, beam=4, nbest=4, alignments=True)
+    hypotheses = made.translate(sources, beam=4, nbest=4, alignments=True)
     compared = 0
-    for ids, found in zip(made.encode(sources), told, strict=True):
+    for ids, found in zip(made.encode(sources), hypotheses, strict=True):
         for one in found:
             target = made.subwords.encode([one["text"]])[0]
             label = [*target, END_ID] if one["finished"] else target
@@ -141,8 +141,8 @@ def test_half_precision_translates_alike(translator, corpus, tmp_path):
         precision="bfloat16",
     )
     targets = (corpus / "valid.de").read_text().splitlines()
-    told = translation_scores([one["text"] for (one,) in found[1]], targets)
-    assert measured["bleu"] == pytest.approx(told["bleu"][0])
+    scores = translation_scores([one["text"] for (one,) in found[1]], targets)
+    assert measured["bleu"] == pytest.approx(scores["bleu"][0])
     with pytest.raises(UserError, match="precision must be float32 or bfloat16"):
         load(str(workdir), precision="half")
 
@@ -242,11 +242,11 @@ def test_files_and_streams_keep_order_and_empty_lines(translator, tmp_path, caps
     stream = io.TextIOWrapper(io.BytesIO((tmp_path / "in.txt").read_bytes()))
     monkeypatch.setattr(sys, "stdin", stream)
     translate_file(workdir, "-", nbest=2, with_scores=True, alignments=True)
-    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [row[0]["text"] for row in told] == lines
-    assert len(told[0]) == 2 and told[0][0]["score"] >= told[0][1]["score"]
-    assert told[0][0]["finished"] is True
-    assert len(told[0][0]["alignments"]) == len(told[0][0]["tokens"])
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row[0]["text"] for row in rows] == lines
+    assert len(rows[0]) == 2 and rows[0][0]["score"] >= rows[0][1]["score"]
+    assert rows[0][0]["finished"] is True
+    assert len(rows[0][0]["alignments"]) == len(rows[0][0]["tokens"])
 
 
 def test_long_files_keep_their_order_and_the_numbers_of_their_lines(translator, tmp_path):
@@ -274,8 +274,8 @@ def test_lines_that_cannot_be_translated_are_said_or_counted(translator, tmp_pat
             translate_file(workdir, str(path), str(tmp_path / "out.txt"))
         assert not (tmp_path / "out.txt").exists()
         translate_file(workdir, str(path), on_bad_text="skip")
-        told = capsys.readouterr()
-        assert told.out == "Hund\n\n" and "1 left empty" in told.err
+        captured = capsys.readouterr()
+        assert captured.out == "Hund\n\n" and "1 left empty" in captured.err
 
 
 def test_a_line_is_answered_before_the_next_is_there(translator, capsys, monkeypatch):
@@ -361,8 +361,8 @@ def test_warnings_are_no_translations(translator, tmp_path, capsys):
     (tmp_path / "run/checkpoints/index.json").write_text("{")
     (tmp_path / "in.txt").write_text("dog\n")
     translate_file(str(tmp_path / "run"), str(tmp_path / "in.txt"))
-    told = capsys.readouterr()
-    assert told.out == "Hund\n" and "warning" in told.err
+    captured = capsys.readouterr()
+    assert captured.out == "Hund\n" and "warning" in captured.err
 
 
 def test_what_does_not_go_with_the_weights_to_start_from_is_named(translator, corpus, tmp_path):
