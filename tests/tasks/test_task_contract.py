@@ -1,4 +1,4 @@
-"""What a task declares once, and what the shared code makes of it."""
+"""Declarations of a task, and the shared code that uses them."""
 
 import types
 

@@ -1,4 +1,4 @@
-"""What a trained GPT-2 goes on with."""
+"""Text generation with a trained GPT-2."""
 
 import itertools
 import json
@@ -72,7 +72,7 @@ def test_a_choice_that_is_compiled_is_the_same(generator, options, monkeypatch):
     assert found[0] == found[1]
 
 
-def test_half_precision_goes_on_alike(trained, generator, tmp_path):
+def test_half_precision_generates_similar_text(trained, generator, tmp_path):
     half = load(str(trained[0]), precision="bfloat16")
     assert half.model.backbone.token_embedding.dtype == "bfloat16"
     prompts = ["the cat sees a", "my café", "a dog hears"]
@@ -119,7 +119,7 @@ def test_what_is_drawn_follows_the_seed(generator):
     assert generator.generate(prompts, 12, temperature=2.0, seed=1) == first
     assert generator.generate(prompts, 12, temperature=2.0, seed=2) != first
     assert len(set(first)) > 4
-    # 32 bits of it count, and without one each draws anew.
+    # 32 bits of the seed count; without a seed each call samples differently.
     assert generator.generate(prompts, 12, temperature=2.0, seed=1 - 2**32) == first
     largest = generator.generate(prompts, 12, temperature=2.0, seed=2**32 - 1)
     assert largest == generator.generate(prompts, 12, temperature=2.0, seed=-1) != first
@@ -190,15 +190,15 @@ def test_files_and_prompts_are_answered(trained, generator, tmp_path, capsys):
     assert capsys.readouterr().out == f"{lines[0][0]['text']}\n{BETWEEN}\n"
 
 
-def test_all_prompts_are_checked_before_the_first_is_answered(trained, tmp_path, monkeypatch):
-    # In the second part of the file, where each is numbered anew.
+def test_all_prompts_are_checked_before_generation(trained, tmp_path, monkeypatch):
+    # In the second chunk of the file, whose prompts continue the numbering.
     (tmp_path / "prompts.txt").write_text("the cat\n" * 299 + "a dog " * 30 + "\n")
     monkeypatch.setattr(Generator, "generate", None)
     with pytest.raises(UserError, match="at most 48 tokens.*in text 300, max_tokens=5"):
         generate_texts(str(trained[0]), str(tmp_path / "prompts.txt"), max_tokens=5)
 
 
-def test_as_many_tokens_are_added_as_fit(generator, monkeypatch):
+def test_as_many_tokens_are_generated_as_fit(generator, monkeypatch):
     monkeypatch.setattr(generating, "MAX_TOKENS", 40)
     sentence, options = "the cat sees a dog ", {"nbest": 1, "temperature": 2.0, "seed": 4}
     prompts = ["", sentence, sentence * 3, sentence * 3]
@@ -250,17 +250,17 @@ def test_as_many_tokens_are_added_as_fit(generator, monkeypatch):
         ({"beam": 2, "top_p": 0.5}, "top_p must be left out with beam"),
     ],
 )
-def test_wrong_arguments_of_generating_are_named(generator, options, message):
+def test_invalid_arguments_of_generate_are_errors(generator, options, message):
     with pytest.raises(UserError, match=message):
         generator.generate([""], **{"max_tokens": 7, **options})
 
 
-def test_wrong_arguments_are_named_before_a_model_is_read():
+def test_invalid_arguments_are_errors_before_a_model_is_read():
     with pytest.raises(UserError, match="top_k must be left out with beam"):
         generate_texts("nowhere", ["a"], beam=2, top_k=5)
 
 
-def test_what_is_no_text_is_named(generator):
+def test_prompts_that_are_not_strings_are_errors(generator):
     with pytest.raises(UserError, match="Prompts must be strings. Received: 3 as text 2"):
         generator.generate(["a", 3])
     with pytest.raises(UserError, match="prompts must be a string or a list. Received: None"):
@@ -268,8 +268,8 @@ def test_what_is_no_text_is_named(generator):
     assert generator.generate([]) == []
 
 
-def test_no_text_has_a_row_that_stands_for_nothing(generator):
-    """A table with rows that were never trained, which random weights like best."""
+def test_padded_rows_of_the_vocabulary_are_never_generated(generator):
+    """An embedding matrix with untrained rows, which would have the largest logits."""
     tokenizer = generator.tokenizer
     size = tokenizer.vocabulary_size
     wide = BytePairTokenizer(

@@ -1,4 +1,4 @@
-"""What a finetuning run says of its labels, and what it does about lines of names."""
+"""Warnings about labels, and header lines in files with numbered columns."""
 
 import pytest
 from ml_collections import ConfigDict
@@ -35,7 +35,7 @@ def _run(**data):
         (["0.5", "1.5", "high"] * 9, False),
     ],
 )
-def test_numbers_that_measure_are_no_classes_without_a_warning(labels, warned):
+def test_scores_as_classes_are_a_warning(labels, warned):
     run = _run()
     warn_of_rare_labels(run, labels)
     assert [line for line in run.said if "use data.task=regression" in line] == run.said
@@ -48,7 +48,7 @@ def test_a_class_with_the_name_of_a_missing_value_is_named():
     assert len(run.said) == 1 and "'NaN' is a class of 3 rows" in run.said[0]
 
 
-def test_lines_of_names_are_left_out_where_columns_are_numbers(tmp_path):
+def test_header_lines_are_removed_if_columns_are_numbers(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("text,label\n" + "".join(f"film {n},{n % 2}\n" for n in range(6)))
     table, run = read_table(str(path), text=0, label=1), _run()
@@ -69,7 +69,7 @@ def test_lines_of_names_are_left_out_where_columns_are_numbers(tmp_path):
         assert drop_headers(run, table) is table and not run.said
 
 
-def test_texts_in_quotes_are_counted_where_they_are_fields_of_csv():
+def test_texts_that_look_like_csv_fields_are_counted():
     assert _count_quoted(['"a ""b"" c"', "d", '"e"']) == 1
     assert _count_quoted(['"a"', '"b c"']) == 2
     assert _count_quoted(['"a" and "b"', "c", '"']) == 0

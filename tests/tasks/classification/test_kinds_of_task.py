@@ -279,7 +279,7 @@ def test_an_export_takes_what_the_model_was_trained_on(folder):
         ({"data.windows": 2, "data.text_pair": "other"}, "does not support text pairs"),
     ],
 )
-def test_what_cannot_be_meant_is_an_error(folder, tmp_path, fields, message):
+def test_invalid_fields_are_errors(folder, tmp_path, fields, message):
     config = finetuning_defaults()
     config.update_from_flattened_dict(
         {
@@ -319,7 +319,7 @@ def test_small_numbers_keep_their_digits(folder, tmp_path):
     np.testing.assert_allclose([float(line) for line in lines], wanted, rtol=1e-5)
 
 
-def test_what_is_skipped_is_reported_with_its_place(folder, tmp_path, capsys):
+def test_skipped_rows_are_reported_with_their_location(folder, tmp_path, capsys):
     (tmp_path / "rows.csv").write_text('text\nred\n"blue\n')
     predict_file(
         str(folder / "single_label"),

@@ -101,7 +101,7 @@ def test_labels_of_lists_become_a_column_each():
         (["red", '["green, or blue"]'], "must not contain data.label_separator.*'green, or blue'"),
     ],
 )
-def test_lists_without_a_choice_of_labels_are_errors(labels, message):
+def test_multilabel_rows_without_two_labels_are_errors(labels, message):
     with pytest.raises(UserError, match=message):
         LabelSet.from_lists(labels, ",")
 

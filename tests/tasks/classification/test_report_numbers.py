@@ -48,7 +48,7 @@ def test_scores_of_several_labels_a_row():
 
 
 @pytest.mark.parametrize(("hits", "rows"), [(0, 7), (7, 7), (1, 2), (812, 1000)])
-def test_the_interval_of_a_share_is_wilsons(hits, rows):
+def test_the_interval_of_a_proportion_is_wilsons(hits, rows):
     wanted = stats.binomtest(hits, rows).proportion_ci(0.95, method="wilson")
     np.testing.assert_allclose(proportion_interval(hits / rows, rows), wanted, atol=1e-12)
 
@@ -103,7 +103,7 @@ def test_long_curves_become_means_of_windows():
     np.testing.assert_array_equal(thinned([3, 4], [1.0, 2.0])[1], [1.0, 2.0])
 
 
-def test_details_are_those_of_scikit_learn():
+def test_class_details_equal_scikit_learn():
     names, labels = ("a", "b", "c"), RANDOM.integers(0, 3, 50)
     shares = RANDOM.dirichlet(np.ones(3), 50)
     found, predictions = class_details(names, labels, shares, "single_label"), shares.argmax(axis=1)

@@ -211,7 +211,7 @@ def test_frozen_layers_stay(tmp_path):
         ({"train.class_weights": True, "data.regression": True}, "requires single labels"),
     ],
 )
-def test_what_cannot_be_meant_is_said_before_any_work(tmp_path, fields, message):
+def test_invalid_fields_are_errors_before_any_work(tmp_path, fields, message):
     with pytest.raises(UserError, match=message):
         finetune(_config(tmp_path, **fields), workdir=str(tmp_path / "run"))
     assert not (tmp_path / "run").exists()

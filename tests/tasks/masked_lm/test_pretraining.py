@@ -1,4 +1,4 @@
-"""The stream of pretraining examples: what a row holds, and that ranges of it agree."""
+"""The stream of pretraining examples: content of rows, and consistency of ranges."""
 
 from concurrent.futures import ThreadPoolExecutor
 

@@ -143,7 +143,7 @@ def test_memory_is_seen_and_padding_in_it_is_not(corpus, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_run_that_goes_on_ends_with_the_same_bits(corpus, tmp_path):
+def test_a_resumed_run_is_bitwise_identical(corpus, tmp_path):
     fields = {
         "train.schedule": "constant",
         "train.warmup_fraction": 0.0,
@@ -182,7 +182,7 @@ def test_a_run_starts_from_another_and_may_add_memory_and_dropout(trained, corpu
     assert backbone.dropout == backbone.attention_dropout == 0.25
 
 
-def test_a_model_of_transformers_goes_on_with_its_own_memory(corpus, tmp_path):
+def test_a_model_of_transformers_keeps_its_memory_length(corpus, tmp_path):
     """It reuses 3 of the 4 tokens of its memory when it reads on; here all are seen."""
     config = _config(corpus, **{"train.steps": 2, "data.bidirectional": True})
     config.model.update(num_layers=None, hidden_dim=None, num_heads=None)

@@ -1,4 +1,4 @@
-"""Text without labels that there is nothing to learn from or to measure on."""
+"""Pretraining text without tokens to predict."""
 
 import io
 
@@ -38,7 +38,7 @@ def _pretrain(folder, defaults, train, validation, **fields):
 
 
 def _pieces(path):
-    """A model that begins no text with a blank, which would be a known token."""
+    """A model that adds no space to the start of a text, which would be a known token."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(KNOWN.split("\n")),

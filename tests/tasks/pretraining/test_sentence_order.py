@@ -55,7 +55,7 @@ def test_short_text_is_covered_once_but_for_single_tokens():
     assert sorted(seen) == [i for i in range(21) if i != 9]
 
 
-def test_the_cut_is_drawn_anew():
+def test_the_split_differs_between_epochs():
     documents = [[2] * 10]
     cuts = {int(pairs_of(documents, seed=seed).a_length[0]) for seed in range(60)}
     assert cuts == set(range(2, 20, 2))

@@ -1,4 +1,4 @@
-"""Runs of reading comprehension, and what their workdirs answer."""
+"""Runs of question answering, and inference with their workdirs."""
 
 import json
 import shutil
@@ -78,7 +78,7 @@ def test_a_small_model_learns_its_data_by_heart(reader):
     assert not (workdir / "labels.json").exists()
 
 
-def test_the_same_call_goes_on_and_finds_the_same(reader):
+def test_the_same_call_resumes_and_has_the_same_results(reader):
     workdir, results, config = reader
     again = finetune(config, workdir=str(workdir))
     names = ("f1", "exact", "best_f1_threshold", "weights_sha256", "steps")
@@ -104,7 +104,7 @@ def test_its_report_has_the_same_numbers(reader):
     questions = read_questions(config.data.train)
     _, model, nearest, none = read.tables["Scores and baselines"]
     assert model[1:] == list(read.numbers.values())
-    # Every sentence names the person and the place it is asked for, beside other words.
+    # Every sentence contains the person and the place that the question asks for.
     sentences = [
         nearest_sentence(*pair) for pair in zip(questions.questions, questions.texts, strict=True)
     ]
@@ -292,7 +292,7 @@ def test_a_resumed_reader_needs_its_first_weights_no_more(reader, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_reader_goes_on_from_a_reader_or_from_any_bert(reader, tmp_path):
+def test_a_reader_starts_from_a_reader_or_from_any_bert(reader, tmp_path):
     head = {}
     for name, start in (("again", str(reader[0])), ("anew", None)):
         workdir = str(tmp_path / name)
@@ -411,7 +411,7 @@ def test_devices_and_xla_change_nothing_but_rounding(tmp_path):
         ({"data.task": "reading_comprehensoin"}, "Did you mean reading_comprehension"),
     ],
 )
-def test_what_cannot_be_meant_is_said_before_any_work(tmp_path, fields, message):
+def test_invalid_fields_are_errors_before_any_work(tmp_path, fields, message):
     with pytest.raises(UserError, match=message):
         config = _config(tmp_path)
         for name, value in fields.items():

@@ -1,4 +1,4 @@
-"""Parallel text: aligned files and tables, and what is wrong with them."""
+"""Parallel text: aligned files and tables, and their errors."""
 
 import gzip
 
@@ -50,12 +50,12 @@ def test_packed_files_and_tables_are_read(tmp_path):
         ([b"a", b"b"], [b"x", b"\xff"], "encoded in utf-8.*a.de, line 2"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_line(tmp_path, source, target, message):
+def test_errors_name_the_line(tmp_path, source, target, message):
     with pytest.raises(UserError, match=message):
         read_parallel(*_files(tmp_path, source, target))
 
 
-def test_wrong_lines_are_left_out_where_asked_for(tmp_path):
+def test_invalid_lines_are_skipped_with_on_bad_text_skip(tmp_path):
     paths = _files(tmp_path, [b"a", b"", b"\xff", b"d"], [b"x", b"y", b"z", b"w"])
     found = read_parallel(*paths, on_bad_text="skip")
     assert (found.sources, found.targets) == (["a", "d"], ["x", "w"])
@@ -70,7 +70,7 @@ def test_files_come_in_pairs(tmp_path):
         read_parallel(",".join([paths[0], paths[1]]), paths[1])
 
 
-def test_a_missing_and_a_needless_target_are_named(tmp_path):
+def test_a_missing_and_an_unused_target_are_errors(tmp_path):
     paths = _files(tmp_path, [b"a"], [b"x"])
     for name in (paths[0], "a.txt", "a.txt.gz"):
         with pytest.raises(UserError, match=f"requires a target.*{name}"):

@@ -23,7 +23,7 @@ def corpus(tmp_path_factory):
     return make_corpus(tmp_path_factory.mktemp("corpus"))
 
 
-def test_the_case_and_the_marks_count_as_the_run_says(corpus, tmp_path):
+def test_case_and_tokenization_of_the_scores_follow_the_config(corpus, tmp_path):
     texts, references = ["The cat , red"], ["the cat, red"]
     for lowercase, tokenize, alike in (
         (True, "13a", True),
@@ -67,13 +67,13 @@ def test_a_run_ends_when_bleu_grows_no_more(patient):
     workdir, results = patient
     lines = [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
     scores = [line["validation_bleu"] for line in lines if "validation_bleu" in line]
-    # It learns nothing: the first evaluation stays the best, and two more are waited for.
+    # The model does not learn: the first evaluation stays the best; patience is two more.
     assert scores == 3 * [results["bleu"]]
     assert (results["steps"], results["best_step"]) == (12, 4)
 
 
 @pytest.mark.slow
-def test_patience_goes_with_a_mean_of_checkpoints(corpus, tmp_path):
+def test_patience_supports_checkpoint_averaging(corpus, tmp_path):
     config = config_of(
         corpus,
         **{
@@ -160,7 +160,7 @@ def test_what_a_run_will_cost_is_reported_without_one(corpus, tmp_path, monkeypa
 
 
 @pytest.mark.slow
-def test_a_run_that_goes_on_ends_with_the_same_bits(corpus, tmp_path):
+def test_a_resumed_run_is_bitwise_identical(corpus, tmp_path):
     fields = {
         "checkpoint.every": 3,
         "checkpoint.average": 2,
@@ -225,7 +225,7 @@ def test_how_it_is_computed_changes_little(corpus, tmp_path):
         ({"data.encoding": "latin-99"}, "encoding must be known"),
     ],
 )
-def test_what_cannot_be_meant_is_an_error(corpus, tmp_path, fields, message):
+def test_invalid_fields_are_errors(corpus, tmp_path, fields, message):
     config = config_of(corpus)
     for name, value in fields.items():
         *groups, field = name.split(".")

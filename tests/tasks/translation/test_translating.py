@@ -1,4 +1,4 @@
-"""What translators say of texts and files, and what is said of those that they cannot."""
+"""Translation of texts and files, and errors of inputs that cannot be translated."""
 
 import io
 import itertools
@@ -147,7 +147,7 @@ def test_half_precision_translates_alike(translator, corpus, tmp_path):
         load(str(workdir), precision="half")
 
 
-def test_the_same_call_goes_on_and_finds_the_same(translator):
+def test_the_same_call_resumes_and_has_the_same_results(translator):
     workdir, results, config = translator
     again = finetune(config, workdir=str(workdir))
     names = ("bleu", "chrf", "loss", "weights_sha256", "steps")
@@ -222,7 +222,7 @@ def test_a_call_can_be_ended_between_batches(translator):
     assert found is None and not answers
 
 
-def test_tensorflow_text_and_sentencepiece_find_the_same_pieces(translator):
+def test_tensorflow_text_and_sentencepiece_have_the_same_subwords(translator):
     import tensorflow_text as tf_text
 
     subwords = read_ready(str(translator[0])).tokenizer
@@ -263,7 +263,7 @@ def test_long_files_keep_their_order_and_the_numbers_of_their_lines(translator, 
     assert not (tmp_path / "other.txt").exists()
 
 
-def test_lines_that_cannot_be_translated_are_said_or_counted(translator, tmp_path, capsys):
+def test_lines_that_cannot_be_translated_are_errors_or_counted(translator, tmp_path, capsys):
     workdir, path = str(translator[0]), tmp_path / "in.txt"
     for content, message in (
         (b"dog\n\xff\n", "Text in utf-8.*line 2"),
