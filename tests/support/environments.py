@@ -44,7 +44,7 @@ def install(python, *arguments):
 
 
 def run(command, cwd, timeout=600, **variables):
-    """Returns the output of a command that must succeed, without Python settings of this process."""
+    """Returns the output of a command that must succeed, without our Python settings."""
     kept = {
         name: value
         for name, value in os.environ.items()
