@@ -353,7 +353,7 @@ def test_what_is_too_long_or_nothing_is_left_out_and_counted(translator, corpus,
     )
     said = capsys.readouterr().out
     assert "1 validation sentence ·" in said
-    assert "2 left out: too long · 2 left out: empty" in said
+    assert "2 skipped: too long · 2 skipped: empty" in said
 
 
 def test_warnings_are_no_translations(translator, tmp_path, capsys):
