@@ -54,14 +54,14 @@ def main():
 
 def _metric_lines(found):
     """Yields one line per metric, with its confidence interval."""
-    from keras_attn.tasks.finetuning.seed_statistics import metrics_among, told_over_seeds
+    from keras_attn.tasks.finetuning.seed_statistics import metric_lines, metrics_among
 
     runs = found.get("runs")
     if runs:
         for run in runs:
             listed = (f"{name} {value:.4f}" for name, value in metrics_among(run).items())
             yield f"{run['run']}: {' · '.join(listed)}"
-        yield from told_over_seeds(found, metrics_among(found), len(runs))
+        yield from metric_lines(found, metrics_among(found), len(runs))
         for name in ("examples", "skipped"):
             if name in found:
                 yield f"{name} {found[name]:,}"

@@ -105,6 +105,7 @@ class TaskFields:
             which all tasks with `config=joint_fields` share.
         metrics: Names of the metrics, which are averaged over seeds. The first one is the default
             metric of model selection.
+        lower_is_better: Names of the metrics whose lower values are better, in addition to `loss`.
         data: Name of the option of `finetune.evaluate` that names the data.
         options: Task-specific options by command ("evaluate", "export" or "predict") and name.
         files: Names of the files that the task writes to a workdir.
@@ -122,9 +123,14 @@ class TaskFields:
     summary: str = ""
     joint: Mapping[str, Mapping[str, Field]] = dataclasses.field(default_factory=dict)
     metrics: tuple[str, ...] = ()
+    lower_is_better: tuple[str, ...] = ()
     data: str = "data"
     options: Mapping[str, Mapping[str, Option]] = dataclasses.field(default_factory=dict)
     files: tuple[str, ...] = ()
     huggingface_class: str | None = None
     convert_heads: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     keras_classes: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+
+    def prefers_lower(self, metric: str) -> bool:
+        """Returns whether lower values of a metric are better."""
+        return metric == "loss" or metric in self.lower_is_better

@@ -50,6 +50,7 @@ FOLDERS = (
     "keras_attn/data",
     "keras_attn/visualize",
     "keras_attn/cli",
+    "keras_attn/tasks",
     "pretrain",
     "finetune",
 )

@@ -31,11 +31,8 @@ class TrainedModel:
             to arrays, which may be read when they are used.
         tokenizer: The tokenizer; None if the folder has none.
         lowercase: Whether text is lower-cased; None if unknown.
-        labels: Names of the classes; [] for regression, None without a classifier.
-        pairs: Whether a classifier takes pairs of texts; None if the folder does not say.
-        threshold: Of question answering: the least `no_answer` for which there is no answer; None
-            if there always is one.
-        files: What else the task has in files of its own, by name.
+        files: What the task stores besides weights, such as the names of classes: the result of
+            `Task.read_files` for a workdir and of `Task.read_head` for other formats.
         config: Config of the run that trained the model; None for models of other libraries.
         released: Whether the weights are released weights, or were initialized from them.
     """
@@ -48,9 +45,6 @@ class TrainedModel:
     weights: Mapping
     tokenizer: Any = None
     lowercase: bool | None = None
-    labels: list | None = None
-    pairs: bool | None = None
-    threshold: float | None = None
     files: Mapping = dataclasses.field(default_factory=dict)
     config: dict | None = None
     released: bool = True

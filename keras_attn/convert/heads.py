@@ -41,7 +41,9 @@ def with_heads(trained, task, new_heads):
     name, heads = choices[task]
     same = trained.task == name
     heads = TASKS[name].complete_heads(
-        {**(trained.heads if same else {}), **heads}, trained.config, {}
+        {**(trained.heads if same else {}), **heads},
+        trained.config,
+        trained.files if same else {},
     )
     architecture, model = dict(trained.architecture), family.model_class(name)
     if model and family.has_pooler:
@@ -66,9 +68,7 @@ def with_heads(trained, task, new_heads):
         architecture=architecture,
         heads=heads,
         weights=weights,
-        labels=None,
-        pairs=None,
-        threshold=None,
+        files=trained.files if same else {},
         config=trained.config if same else None,
     ), added
 

@@ -67,7 +67,7 @@ def read(folder, config=None, log=warn_once):
         weights,
         tokenizer,
         lowercase,
-        **files,
+        files=files,
         config=saved["config"],
         released=began_as_released(saved),
     )

@@ -20,7 +20,7 @@ def named_sizes(table: Mapping[str, tuple]) -> dict[str, dict[str, int]]:
 
 def choose_architecture(run, family, use_pooler):
     """Returns the arguments of the backbone of a run; see `Family.choose_architecture`."""
-    if not (run.task.pretrains or family.finetunes_from_scratch):
+    if not run.task.pretrains:
         _check_finetuning(run, family)
     given = _given(run, family)
     if run.resumed:
@@ -78,8 +78,12 @@ def _pretrained_architecture(run, family, given):
 
 
 def _check_finetuning(run, family):
-    """Raises a `UserError` if a family that requires pretrained weights has none."""
+    """Raises a `UserError` if finetuning the family does not support what the config asks for."""
     data, model = run.config.data, run.config.model
+    if not family.packs and data.get("pack", 1) > 1:
+        raise UserError(f"data.pack must be 1 with {family.title}. Received: data.pack={data.pack}")
+    if family.finetunes_from_scratch:
+        return
     if not (run.resumed or run.pretrained):
         raise UserError(f"Finetuning {family.title} requires --pretrained. Received: none")
     for name, value in {"data.vocab": data.vocab, "model.size": model.size}.items():
@@ -88,8 +92,6 @@ def _check_finetuning(run, family):
                 f"{name} must be left out: it is that of the pretrained model. "
                 f"Received: {name}={value}"
             )
-    if data.pack > 1:
-        raise UserError(f"data.pack must be 1 with {family.title}. Received: data.pack={data.pack}")
 
 
 def _check_length(run, family, architecture):

@@ -42,6 +42,7 @@ class Family:
         free_arguments: Arguments of the backbone that may differ from the pretrained model, because
             no weight depends on them.
         finetunes_from_scratch: Whether finetuning may start from random weights.
+        packs: Whether finetuning supports `data.pack`, several examples in one row.
         released_pooling: Default of `model.pooling` for finetuning a classifier from released
             weights.
         tokenizer_fields: Dict from the fields of `config.data` that `tokenizer_settings` may return
@@ -63,6 +64,7 @@ class Family:
     sizes: Mapping[str, Mapping[str, Any]]
     free_arguments: tuple[str, ...] = ("dropout", "initializer_range")
     finetunes_from_scratch: bool = True
+    packs: bool = True
     released_pooling: str = "cls"
     tokenizer_fields: Mapping[str, Any] = {}
     unpretrained_heads: tuple[str, ...] = ()

@@ -179,14 +179,15 @@ class Run:
         group, name = path.split(".")
         self.config[group][name] = self.resolved[group][name] = value
 
-    def fit_memory(self, architecture):
+    def fit_memory(self, architecture, heads=None):
         """Chooses `train.accumulate` and lowers `eval.batch_size` by the memory that is free.
 
         Args:
             architecture: Arguments of the backbone, with `vocabulary_size`.
+            heads: Arguments of the head; None: its parameters are not counted.
         """
         chosen = choose_sizes(
-            self.task, self.family, architecture, self.config, self.engine, self.say
+            self.task, self.family, architecture, self.config, self.engine, self.say, heads
         )
         chosen = [int(number) for number in self.engine.agree(chosen)]  # the chief's
         for path, value in zip(("train.accumulate", "eval.batch_size"), chosen, strict=True):

@@ -62,7 +62,7 @@ class StepSize:
         return int(OVERHEAD + 4 * (3 * self.parameters + activations + losses))
 
 
-def step_size(task, family, architecture, config):
+def step_size(task, family, architecture, config, heads=None):
     """The `StepSize` of a run, of rows of the greatest length.
 
     Args:
@@ -70,11 +70,12 @@ def step_size(task, family, architecture, config):
         family: `Family`.
         architecture: Arguments of the backbone, with `vocabulary_size`.
         config: ConfigDict of the run.
+        heads: Arguments of the head; None: its parameters are not counted.
     """
     targets, vocabulary = task.targets(config.data), architecture["vocabulary_size"]
     layers = family.memory(architecture, config.data.length, targets)
     return StepSize(
-        parameters=layers.parameters,
+        parameters=layers.parameters + _head_parameters(task, architecture, heads),
         table=vocabulary * architecture["hidden_dim"] if targets else 0,
         inputs=layers.inputs,
         activations=layers.activations,
@@ -83,13 +84,20 @@ def step_size(task, family, architecture, config):
     )
 
 
-def choose_sizes(task, family, architecture, config, engine, say):
+def _head_parameters(task, architecture, heads):
+    """Number of parameters of the dense layers of the head, which may have many classes."""
+    layers = (None if heads is None else task.head_layers(heads)) or {}
+    return sum((architecture["hidden_dim"] + 1) * size for _, size in layers.values())
+
+
+def choose_sizes(task, family, architecture, config, engine, say, heads=None):
     """Chooses the micro-batches of a step and the rows of an evaluation batch.
 
     Args:
         task, family, architecture, config: See `step_size`.
         engine: `Engine` of the run.
         say: Takes a line of text.
+        heads: See `step_size`.
 
     Returns:
         `train.accumulate`, the given one or the least with which a step fits into free memory; and
@@ -101,7 +109,7 @@ def choose_sizes(task, family, architecture, config, engine, say):
     free = engine.free_memory()
     if free is None:
         return config.train.accumulate or 1, config.eval.batch_size
-    size, rows = step_size(task, family, architecture, config), config.eval.batch_size
+    size, rows = step_size(task, family, architecture, config, heads), config.eval.batch_size
     return (
         _accumulate(size, config, engine, free, say),
         rows if task.decodes else _evaluated_rows(size, config, engine, free, say),

@@ -12,7 +12,7 @@ from keras_attn.registry import DEFAULT_TASKS, TASKS, task_of_config
 from keras_attn.reports.run_report import NAME
 from keras_attn.runs.sweep_report import write_runs_report
 from keras_attn.saved_config import check_same, fields_to_keep
-from keras_attn.tasks.finetuning.seed_statistics import metrics_among, over_seeds, told_over_seeds
+from keras_attn.tasks.finetuning.seed_statistics import metric_lines, metrics_among, over_seeds
 from keras_attn.training.best import score
 from keras_attn.workdir import Workdir, check_run_name, run_folder
 
@@ -146,7 +146,9 @@ class _Runs:
 
     def score(self, run):
         """Of a run: the higher, the better."""
-        return score(self.metric, run) if "diverged" not in run else -math.inf
+        if "diverged" in run:
+            return -math.inf
+        return score(run[self.metric], TASKS.fields(self.task).prefers_lower(self.metric))
 
     def finish(self, tried, repeated):
         """Writes and prints the table; returns the results."""
@@ -173,7 +175,7 @@ class _Runs:
                 [run["run"] for run in repeated],
             )
         print("\n" + _table(self.found.values(), self.names))
-        for line in told_over_seeds(results, self.names, len(repeated)):
+        for line in metric_lines(results, self.names, len(repeated)):
             print(line)
         if lost:
             print(f"seeds that have diverged, and are left out: {', '.join(map(str, lost))}")

@@ -1,1 +1,1 @@
-"""What models are trained for: a folder for each task."""
+"""Tasks, one package each."""

@@ -1,4 +1,4 @@
-"""What a task answers: examples, heads, metrics, predictions, export."""
+"""Contract of a task: examples, head, metrics, predictions, export."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
@@ -16,20 +16,20 @@ class Plan:
         heads: Further arguments of the task model.
         hashes: Dict from the names of data files to their SHA-256.
         train: Training batches.
-        validation: Validation batches; None if there is no validation set.
-        new_heads: Names of heads that keep their initial weights where the others are pretrained.
-        initialize: Function of the model, called when pretrained weights are assigned and before
-            the first step; None: nothing else is initialized.
-        outputs: Name of an output of the model that `metrics` needs row by row.
+        validation: Validation batches; None if there is no validation split.
+        new_heads: Names of the heads that are newly initialized when the run starts from a
+            pretrained model.
+        initialize: Function of the model that is called before the first step, after pretrained
+            weights are assigned; None: no further initialization.
+        outputs: Name of an output of the model that `metrics` receives for all rows.
         metrics: Function of the model, the mean losses and metrics, the rows of `outputs` and
-            `stop`, a function that is true once the run has to end. Returns a dict of numbers, or
-            None once `stop()` was true. None: the losses and metrics of the model.
-        best: `keras_attn.training.best.Best`, to end with the weights of the best evaluation; None:
-            with the last ones.
-        notes: Function that returns further entries of results.json at the end; None: there are
-            none.
-        finish: Function of the results, called at the end of a run that trained: reports and
-            baselines; None: nothing is left to do.
+            `stop`, a function that returns whether the run must end. Returns a dict of numbers, or
+            None if `stop()` was true. None: the losses and metrics of the model.
+        best: `keras_attn.training.best.Best`, to keep the weights of the best evaluation; None: the
+            last weights.
+        notes: Function that returns further entries of results.json; None: no entries.
+        finish: Function of the results that writes reports and baselines at the end of a run; None:
+            no reports.
     """
 
     architecture: dict
@@ -47,24 +47,24 @@ class Plan:
 
 
 class Task:
-    """What a model is trained for, or used for.
+    """Base class of tasks.
 
-    A new task is a package with a module `fields`, which has an instance of
-    `keras_attn.declarations.TaskFields` named `FIELDS`, and a module `task` with an instance of a
-    subclass named `TASK`, and one line in `keras_attn.registry`. docs/adding_a_task.md goes through
-    the steps.
+    A new task is a package with a module `fields`, which defines an instance of
+    `keras_attn.declarations.TaskFields` named `FIELDS`, and a module `task`, which defines an
+    instance of a subclass named `TASK`, and one line in `keras_attn.registry`. The steps are in
+    docs/adding_a_task.md.
 
     Attributes:
         name: Name in the registry.
         model: Class that takes any backbone with a `sequence_output` and the arguments of the head;
-            None: only the families whose `task_models` have one can be trained for it.
-        pretrains: Whether its runs pretrain: on text without labels.
-        starts_from: Names of the tasks whose models its runs may start from; None: of all.
-        default_end: Field of `config.train` and its value that end a run whose config has none; {}:
-            `plan` chooses one.
-        decodes: Whether evaluation decodes a token at a time: then it needs no memory for a batch
-            of logits, and its batches need not divide over devices.
-        command: The command that uses its models, for messages.
+            None: only families with the task in `task_models` support it.
+        pretrains: Whether its runs pretrain on text without labels.
+        starts_from: Names of the tasks whose models its runs may start from; None: all tasks.
+        default_end: Field of `config.train` and its value that set the length of a run if the
+            config does not; {}: `plan` chooses it.
+        decodes: Whether evaluation decodes token by token. Then it requires no memory for a batch
+            of logits, and its batches need not be divisible by the number of devices.
+        command: Command that uses its models, for messages.
     """
 
     name: str
@@ -78,20 +78,18 @@ class Task:
     # Training.
 
     def plan(self, run: Any) -> Plan:
-        """Checks the config, reads the data and returns what to train.
+        """Checks the config, reads the data and returns the `Plan` of a run.
 
         Args:
-            run: `keras_attn.runs.run.Run`, whose workdir is locked.
+            run: `keras_attn.runs.run.Run` with a locked workdir.
 
         Raises:
-            UserError: If the user can fix it: a field, a file, a missing column.
+            UserError: If a field or the data are invalid.
         """
-        raise UserError(
-            f"Models for {self.name} are not trained, only loaded. Received: kind={run.kind}"
-        )
+        raise UserError(f"Training for {self.name} is not supported. Received: kind={run.kind}")
 
     def targets(self, data: Mapping) -> int:
-        """Returns how many tokens of a row are predicted over the vocabulary.
+        """Returns the number of tokens of a row that are predicted over the vocabulary.
 
         Args:
             data: `config.data`.
@@ -101,24 +99,22 @@ class Task:
     # Workdirs.
 
     def complete_heads(self, heads: Mapping, config: Mapping, files: Mapping) -> dict:
-        """Returns the arguments of the head of a workdir, with those that its version lacked.
+        """Returns the arguments of the head of a workdir, with defaults for missing ones.
 
         Args:
-            heads: Those in its config.json.
-            config: Of the run.
-            files: What `read_files` returned.
+            heads: Arguments of the head in config.json.
+            config: Config of the run.
+            files: Result of `read_files`.
 
         Raises:
-            ValueError: If there are others than the head has.
+            ValueError: If an argument is unknown.
         """
         if heads:
             raise ValueError(heads)
         return {}
 
     def read_files(self, workdir: Any, heads: Mapping) -> dict:
-        """Returns what a workdir holds besides weights, as arguments of `TrainedModel`: `files`, a
-        dict of what only this task knows, or `labels`, `pairs` and `threshold`, which formats of
-        other libraries hold, too.
+        """Returns the content of the task's files in a workdir: `TrainedModel.files`.
 
         Args:
             workdir: `keras_attn.workdir.Workdir`.
@@ -127,7 +123,7 @@ class Task:
         return {}
 
     def write_files(self, workdir: Any, trained: Any) -> None:
-        """Writes what `read_files` reads.
+        """Writes the files of `read_files`.
 
         Args:
             workdir: `keras_attn.workdir.Workdir`.
@@ -135,7 +131,7 @@ class Task:
         """
 
     def complete_config(self, config: dict, trained: Any) -> None:
-        """Sets the fields that describe a model of another library in a default config.
+        """Sets the fields of a default config that describe a model of another library.
 
         Args:
             config: Nested dict.
@@ -145,17 +141,17 @@ class Task:
     # Use.
 
     def load(self, trained: Any, precision: str) -> Any:
-        """Returns the model ready for use.
+        """Returns an object for inference.
 
-        Its attributes `task` and `path` are the name of this task and the folder, `cut` is a
-        `Counter` of the texts that were cut, by length.
+        It has the attributes `task`, the name of this task; `path`, the folder; and `cut`, a
+        `Counter` of truncated texts by length.
 
         Args:
             trained: `TrainedModel` with tokenizer and config.
             precision: Dtype policy.
 
         Raises:
-            UserError: If such models, or models in this precision, have no use.
+            UserError: If inference, or inference with this precision, is not supported.
         """
         raise NotImplementedError
 
@@ -171,12 +167,12 @@ class Task:
         """Writes a prediction for each text.
 
         Args:
-            model: What `load` returned.
+            model: Result of `load`.
             texts: List of strings.
             text_pairs: List of strings; None if there are no pairs.
             file: The open output file.
             output: Its name.
-            options: Values by name of those that `TaskFields.options` has for "predict".
+            options: Values of the `TaskFields.options` of "predict" by name.
         """
         raise self._unsuited("finetune.predict", model)
 
@@ -193,13 +189,13 @@ class Task:
         """Writes a prediction for each row of a file.
 
         Args:
-            model: What `load` returned.
+            model: Result of `load`.
             source: A file, a glob or `-`.
             file: The open output file.
             output: Its name.
-            batch_size: Number of rows in a batch.
-            reading: How to read the file: `format`, `text`, `text_pair`, `on_bad_text`, `encoding`,
-                `max_line`; None: as in training.
+            batch_size: Batch size.
+            reading: Options for reading the file: `format`, `text`, `text_pair`, `on_bad_text`,
+                `encoding` and `max_line`; a value None: as in training.
             options: See `predict_texts`.
         """
         raise self._unsuited("finetune.predict", model)
@@ -210,32 +206,31 @@ class Task:
         """Returns metrics on labeled data.
 
         Args:
-            model: What `load` returned.
-            data: Value of the option that `TaskFields.data` names.
-            batch_size: See `predict_file`.
-            reading: See `predict_file`.
-            options: Values by name of those that `TaskFields.options` has for "evaluate".
+            model: Result of `load`.
+            data: Value of the option `TaskFields.data`.
+            batch_size, reading: See `predict_file`.
+            options: Values of the `TaskFields.options` of "evaluate" by name.
         """
         raise self._unsuited("finetune.evaluate", model)
 
     def exported(self, model: Any, options: Mapping) -> Any:
-        """Returns a `tf.Module` with a function `serve`, strings in, and `labels` or None.
+        """Returns a `tf.Module` for a SavedModel.
+
+        It has `serve`, a `tf.function` of strings, and `labels`, names of classes or None.
 
         Args:
-            model: What `load` returned.
-            options: Values by name of those that `TaskFields.options` has for "export".
+            model: Result of `load`.
+            options: Values of the `TaskFields.options` of "export" by name.
         """
         raise self._unsuited("finetune.export", model)
 
     # Results.
 
     def combine(self, results: list[Mapping]) -> dict:
-        """Returns what the results of several seeds on the same rows have in common.
-
-        The means of the metrics are there already.
+        """Returns entries of the combined results of several seeds, in addition to the metrics.
 
         Args:
-            results: As in results.json, or as `evaluate` returned them.
+            results: Results of the seeds on the same data, from results.json or `evaluate`.
         """
         return {}
 
@@ -243,15 +238,15 @@ class Task:
         """Yields the lines that `finetune.evaluate` prints below the metrics.
 
         Args:
-            results: What `evaluate` or, of several seeds, `combine` returned.
+            results: Result of `evaluate`, or of `combine` for several seeds.
         """
         return ()
 
     def sections(self, results: Mapping, best: str) -> list:
-        """Returns the sections of the report of several runs, parts of `keras_attn.reports.page`.
+        """Returns sections of the report of several runs, made with `keras_attn.reports.page`.
 
         Args:
-            results: As in the results.json of the folder.
+            results: Content of results.json of the folder.
             best: Address of the report of the best run.
         """
         return []
@@ -262,15 +257,15 @@ class Task:
             f"`{self.command}`. Received: {model.path}"
         )
 
-    # Checkpoints of other libraries. A family's format of `transformers` has a class for a task
-    # with HUGGINGFACE_CLASS in its module `fields`; these methods describe its head.
+    # Checkpoints of other libraries. A family that supports `transformers` converts models of tasks
+    # with `TaskFields.huggingface_class`; these methods describe their head.
 
     def head_layers(self, heads: Mapping) -> dict[str, tuple[str, int]] | None:
-        """Returns the dense layers of the head by name: their names elsewhere and their sizes.
+        """Returns the dense layers of the head by name: their names in `transformers` and sizes.
 
-        `{"logits_dense": ("classifier", 3)}` is `classifier.weight` and `classifier.bias` in
-        `transformers`. None if the head is not made of dense layers on the hidden states; then a
-        family's format describes it, or none has it.
+        `{"logits_dense": ("classifier", 3)}` is `classifier.weight` and `classifier.bias`. None if
+        the head does not consist of dense layers on the hidden states; then the formats of a family
+        describe it, or do not support it. The layers count in the memory estimate of a run.
 
         Args:
             heads: Arguments of the head.
@@ -280,11 +275,11 @@ class Task:
     def read_head(
         self, config: Mapping, path: str, dropout: str | None = None
     ) -> tuple[dict, dict]:
-        """Returns the arguments of the head, and those of `TrainedModel` that it needs: `labels`.
+        """Returns the arguments of the head and `TrainedModel.files`, such as the labels.
 
         Args:
-            config: Content of a config.json with its defaults.
-            path: Of the file, for messages.
+            config: Content of a config.json, with defaults.
+            path: Path of the file, for messages.
             dropout: Field with the dropout rate of the head; None: the head has no dropout.
 
         Raises:
@@ -293,7 +288,7 @@ class Task:
         return {}, {}
 
     def write_head(self, trained: Any, dropout: str | None = None) -> dict:
-        """Returns the fields of config.json that `read_head` reads.
+        """Returns the fields of config.json for `read_head`.
 
         Args:
             trained: `TrainedModel`.
@@ -302,5 +297,5 @@ class Task:
         return {}
 
     def for_other_libraries(self, trained: Any) -> Any:
-        """Returns a `TrainedModel` whose head computes what that of other libraries does."""
+        """Returns a `TrainedModel` with a head that other libraries can represent."""
         return trained

@@ -1,4 +1,4 @@
-"""Models that turn texts into vectors."""
+"""Inference with backbones: embeddings of texts."""
 
 import collections
 
@@ -11,21 +11,22 @@ from keras_attn.errors import UserError
 from keras_attn.io.finite import check_outputs
 from keras_attn.ops.inference import inference_function
 
-MAX_LENGTH = 512  # tokens of a text for a model without position table, as XLNet's authors
+MAX_LENGTH = 512  # tokens, for a model without a maximum length, as in the XLNet paper
 
 
 class Embedder:
-    """A model that turns texts into vectors.
+    """A model that computes embeddings of texts.
 
     Args:
         trained: `TrainedModel` with tokenizer and config.
 
     Attributes:
         task: Name of its task.
+        path: Folder of the model.
         model: The Keras model.
-        tokenizer: That of the model.
-        config: Of the run that made it.
-        cut: `Counter` of the texts that were cut so far, by the length in tokens.
+        tokenizer: Its tokenizer.
+        config: Config of its run.
+        cut: `Counter` of truncated texts by maximum length in tokens.
     """
 
     def __init__(self, trained):
@@ -39,7 +40,7 @@ class Embedder:
 
     @property
     def max_length(self):
-        """Tokens of the longest text, with special tokens."""
+        """Maximum number of tokens of a text, with special tokens."""
         backbone = getattr(self.model, "backbone", self.model)
         return (
             getattr(backbone, "max_length", None) or self.config["data"].get("length") or MAX_LENGTH
@@ -47,16 +48,16 @@ class Embedder:
 
     @property
     def length(self):
-        """Tokens of a row: as in training, else as many as the model takes."""
+        """Row length: as in training, else `max_length`."""
         return min(self.config["data"].get("length") or self.max_length, self.max_length)
 
     def embed(self, texts, pooling="mean", batch_size=64):
-        """Turns texts into vectors.
+        """Returns embeddings of texts.
 
         Args:
-            texts: List of strings; what is longer than `max_length` is cut.
-            pooling: "mean" of the vectors of all tokens, or "cls", that of the first.
-            batch_size: Rows worked on together; the results do not depend on it.
+            texts: List of strings, which are truncated to `max_length`.
+            pooling: "mean", the mean vector of all tokens, or "cls", the vector of the first one.
+            batch_size: Batch size; the results do not depend on it.
 
         Returns:
             float32 `(N, D)`.
@@ -65,7 +66,7 @@ class Embedder:
             raise UserError(f"pooling must be mean or cls. Received: pooling={pooling}")
         if pooling == "cls" and not self.tokenizer.row_layout.before:
             raise UserError(
-                "pooling=mean is needed by a model whose rows begin without a mark. "
+                "pooling must be mean for a model without a [CLS] token at the start. "
                 "Received: pooling=cls"
             )
         texts = listed(texts)
@@ -77,12 +78,12 @@ class Embedder:
             real = ops.cast(batch["padding_mask"], hidden.dtype)[:, :, None]
             return ops.convert_to_numpy(ops.sum(hidden * real, 1) / ops.sum(real, 1))
 
-        width = getattr(self.model, "backbone", self.model).hidden_dim
+        size = getattr(self.model, "backbone", self.model).hidden_dim
         rows = self._by_batch(vectors, texts, None, batch_size, self.max_length)
-        return np.concatenate([np.zeros((0, width), np.float32), *rows])
+        return np.concatenate([np.zeros((0, size), np.float32), *rows])
 
     def encode(self, texts, text_pairs=None):
-        """Turns texts into a batch of the model, cut and padded like one another.
+        """Returns a batch of the model, with truncated and padded texts.
 
         Args:
             texts: List of strings.
@@ -110,7 +111,7 @@ class Embedder:
         return ops.convert_to_numpy(self._run(batch)[name])
 
     def _by_batch(self, function, texts, text_pairs, batch_size, length, windows=None):
-        """Results of a function of batches, a row for each text; the mean of its windows'."""
+        """Applies a function to batches; returns a row per text, the mean of its windows."""
         if not texts:
             return []
         examples = TextExamples(
@@ -135,12 +136,12 @@ class Embedder:
 
 
 def listed(texts):
-    """Returns texts, or pairs of texts, as a list; raises a `UserError` if they are none."""
+    """Returns texts, or pairs of texts, as a list; raises a `UserError` for other types."""
     if isinstance(texts, str):
-        raise UserError(f"A list of texts is needed. Received: {texts!r}")
+        raise UserError(f"texts must be a list of strings. Received: {texts!r}")
     texts = list(texts)
     for number, text in enumerate(texts):
         parts = text if isinstance(text, (tuple, list)) else [text]
         if not all(isinstance(part, str) for part in parts):
-            raise UserError(f"Texts are needed. Received: {text!r:.50} as text {number + 1}")
+            raise UserError(f"Texts must be strings. Received: {text!r:.50} as text {number + 1}")
     return texts

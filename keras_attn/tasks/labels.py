@@ -1,4 +1,4 @@
-"""The file labels.json of workdirs whose models tell classes apart."""
+"""labels.json, the file with the names of classes in a workdir."""
 
 from reprlib import repr as shorten
 
@@ -12,27 +12,26 @@ def read_labels(workdir, num_classes=None, fields=()):
 
     Args:
         workdir: `keras_attn.workdir.Workdir`.
-        num_classes: Number of classes of the model, 1 for regression; None: not compared.
-        fields: Names of the fields that the task has besides `names`.
+        num_classes: Number of classes of the model, 1 for regression; None: not checked.
+        fields: Names of further fields of the task.
 
     Returns:
-        The content: `names` of the classes, none for regression, and `fields`.
+        Dict of `names`, the names of the classes, [] for regression, and `fields`.
 
     Raises:
-        UserError: If the file is missing, lacks a field, or the names do not suit the model.
+        UserError: If the file is missing or lacks a field, or the number of names is wrong.
     """
     path, found = workdir / "labels.json", workdir.read_json("labels.json")
     fields = ("names", *fields)
     if found is None or not found.keys() >= {*fields}:
         raise UserError(
-            f"{path} must be that of a classifier, with {' and '.join(fields)}. "
-            "Received: something else, or no file"
+            f"{path} must contain {' and '.join(fields)}. Received: another file, or none"
         )
     names = found["names"]
     check_class_names(names, "names", path)
     if num_classes not in (None, len(names) or 1):
         raise UserError(
-            f"names must have one name for each of the {shorten(num_classes)} classes "
-            f"of the model. Received: {counted(len(names), 'name')} in {path}"
+            f"The model has {shorten(num_classes)} classes, so there must be as many names. "
+            f"Received: {counted(len(names), 'name')} in {path}"
         )
     return found

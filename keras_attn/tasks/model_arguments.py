@@ -1,13 +1,13 @@
-"""Arguments of models that come from workdirs, and what models can be used as."""
+"""Arguments of heads in workdirs, and supported precisions."""
 
 from keras_attn.errors import UserError
 
 
 def with_defaults(heads, defaults):
-    """Returns arguments of a head, with those that a workdir of an older version lacks.
+    """Returns the arguments of a head, with defaults for those that older workdirs lack.
 
     Raises:
-        ValueError: If there are others than the defaults have.
+        ValueError: If an argument is unknown.
     """
     if not heads.keys() <= defaults.keys():
         raise ValueError(heads)
@@ -15,7 +15,7 @@ def with_defaults(heads, defaults):
 
 
 def require_float32(trained, precision):
-    """Raises a `UserError` for a precision that only models that generate text take."""
+    """Raises a `UserError` for a precision that only text generation supports."""
     if precision != "float32":
         raise UserError(
             f"precision={precision} is supported for text generation only. Use "

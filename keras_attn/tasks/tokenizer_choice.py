@@ -1,4 +1,4 @@
-"""The tokenizer of a run: that of `pretrained`, of prepared text, one given, or one trained."""
+"""The tokenizer of a run: from `pretrained`, `data.vocab` or prepared text, or newly trained."""
 
 import posixpath
 
@@ -11,13 +11,16 @@ from keras_attn.tasks.pretraining.splits import reading_of
 
 
 def choose_tokenizer(run, texts=None, **options):
-    """Writes the tokenizer of a new run and returns it.
+    """Writes the tokenizer of a new run to its workdir and returns it.
 
     Args:
         run: `Run`.
-        texts: Function that returns the texts to train one on, where none is given; None: that of
-            prepared text in `data.train`, or the text there to train one on.
-        **options: Further arguments of the training.
+        texts: Function that returns the texts to train a tokenizer on; None: the tokenizer of the
+            prepared text in `data.train`, or one trained on the text in `data.train`.
+        **options: Further arguments of the tokenizer training.
+
+    Raises:
+        UserError: If `data.vocab` differs from the tokenizer of `pretrained`, or is missing.
     """
     data, family = run.config.data, run.family
     kind = family.tokenizers
@@ -27,7 +30,7 @@ def choose_tokenizer(run, texts=None, **options):
         if run.pretrained:
             if chosen and chosen.sha256 != run.pretrained.tokenizer.sha256:
                 raise UserError(
-                    "data.vocab must be that of the pretrained model, or be left out. "
+                    "data.vocab must be the vocabulary of the pretrained model, or unset. "
                     f"Received: data.vocab={data.vocab}, "
                     f"pretrained={run.pretrained.path}"
                 )
@@ -37,23 +40,22 @@ def choose_tokenizer(run, texts=None, **options):
                 chosen = (
                     kind.train(texts(), data.vocab_size, lowercase, **options)
                     if texts
-                    else _of_unlabelled(data, kind, lowercase, run.say)
+                    else _tokenizer_of_text(data, kind, lowercase, run.say)
                 )
             chosen.write(run.workdir.path)
     run.meet()
     return family.read_tokenizer(run.workdir.path, run.resolved["data"])
 
 
-def _of_unlabelled(data, kind, lowercase, say):
-    """That beside prepared text, or one trained on the text."""
+def _tokenizer_of_text(data, kind, lowercase, say):
+    """Reads the tokenizer of prepared text, or trains one on text."""
     if not is_prepared(data.train):
         return train_tokenizer(
             kind, data.train, data.vocab_size, lowercase, say, **reading_of(data)
         )
     if not tf.io.gfile.exists(posixpath.join(data.train, kind.files[0])):
         raise UserError(
-            f"data.vocab is needed with a prepared folder without {kind.files[0]}, as "
-            f"one not prepared with --tokenizer={kind.name}. "
-            f"Received: data.vocab=None, data.train={data.train}"
+            f"data.train={data.train} was not prepared with --tokenizer={kind.name}, as it has no "
+            f"{kind.files[0]}. Set data.vocab. Received: data.vocab=None"
         )
     return kind.read(data.train, lowercase)

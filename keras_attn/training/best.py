@@ -1,49 +1,54 @@
-"""Which evaluation of a run was the best, and the end of a run that finds no better one."""
+"""Selection of the best evaluation of a run, and early stopping."""
 
 import math
 
-LOWER_IS_BETTER = ("loss", "mean_squared_error")
 
-
-def score(metric, found):
-    """Of an evaluation by one metric: the higher, the better."""
-    value = -found[metric] if metric in LOWER_IS_BETTER else found[metric]
-    return -math.inf if math.isnan(value) else value
+def score(value, lower_is_better):
+    """Returns a number that is higher for better values of a metric, the lowest for NaN."""
+    if math.isnan(value):
+        return -math.inf
+    return -value if lower_is_better else value
 
 
 class Best:
     """Compares the evaluations of a run by one metric.
 
     Args:
-        metric: Name in what the evaluations find.
-        patience: Evaluations in a row without a better one after which the run ends; None: never.
+        metric: Name of the metric in the results of the evaluations.
+        patience: Number of consecutive evaluations without a better one that ends the run; None:
+            no early stopping.
+        lower_is_better: Whether lower values of the metric are better.
 
     Attributes:
         state: JSON-able, for the checkpoints: the `metric`, the `step` of the best evaluation,
-            what it `found`, and how many evaluations `since` were no better.
+            its results `found`, and the number of evaluations `since` that were not better.
     """
 
-    def __init__(self, metric, patience=None):
+    def __init__(self, metric, patience=None, lower_is_better=False):
         self.metric = metric
         self.patience = patience
+        self.lower_is_better = lower_is_better
         self.restore(None)
 
     def restore(self, state):
-        """Takes the state of a checkpoint, or None: that of a new run, or of another metric."""
+        """Restores the state of a checkpoint; None or the state of another metric resets it."""
         self.state = {"metric": self.metric, "step": None, "found": None, "since": 0}
         if state and state["metric"] == self.metric:
             self.state = state
 
     @property
     def exhausted(self):
-        """Whether the run has waited long enough for a better evaluation."""
+        """Whether `patience` has run out."""
         return self.patience is not None and self.state["since"] >= self.patience
 
     def add(self, step, found):
-        """Counts an evaluation; returns whether it is the best, of equal ones the first."""
+        """Adds an evaluation and returns whether it is the best; the first of equal ones is."""
         best = self.state["found"]
-        if best and not score(self.metric, found) > score(self.metric, best):
+        if best and not self._score(found) > self._score(best):
             self.state = {**self.state, "since": self.state["since"] + 1}
             return False
         self.state = {**self.state, "step": step, "found": dict(found), "since": 0}
         return True
+
+    def _score(self, found):
+        return score(found[self.metric], self.lower_is_better)

@@ -68,7 +68,7 @@ def test_the_document_is_what_was_written(chromium, report):
     assert shown.tables == written.tables and shown.quotes == written.quotes
     assert len(shown.quotes) == len(TEXTS) + 2
     assert shown.numbers == {name: f"{results[name]:.3f}" for name in ("accuracy", "f1", "loss")}
-    model = shown.tables["Accuracy and what it has to beat"][1]
+    model = shown.tables["Accuracy and baselines"][1]
     assert model[1] == f"{results['accuracy']:.3f}"
     rows = [row[1:] for row in shown.tables["Confusion matrix"][1:]]
     counts = np.array([[int(cell.replace("·", "0")) for cell in row] for row in rows])

@@ -116,7 +116,7 @@ def test_transformers_to_workdir_and_back_is_bitwise_identical(name, tmp_path):
         assert was[field] is None or now[field] == was[field], field
     first, second = (convert.read(folder) for folder in (HUGGING_FACE / name, tmp_path / "back"))
     assert first.tokenizer.vocabulary == second.tokenizer.vocabulary
-    for field in ("kind", "architecture", "heads", "lowercase", "labels"):
+    for field in ("kind", "architecture", "heads", "lowercase", "files"):
         assert getattr(first, field) == getattr(second, field), field
 
 
@@ -149,7 +149,7 @@ def test_transformers_to_google_and_back_is_bitwise_identical(name, tmp_path):
     convert.convert(tmp_path / "google", tmp_path / "run")
     convert.convert(tmp_path / "run", tmp_path / "back", "huggingface")
     assert_same_bits(tensors(tmp_path / "back"), tensors(start))
-    assert convert.read(tmp_path / "back").labels == convert.read(start).labels
+    assert convert.read(tmp_path / "back").files == convert.read(start).files
 
 
 def test_keras_hub_to_workdir_and_back_is_bitwise_identical(tmp_path):

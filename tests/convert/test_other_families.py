@@ -122,7 +122,7 @@ def test_transformers_to_workdir_and_back_is_bitwise_identical(name, tmp_path):
     for field in now.keys() & was.keys():
         assert was[field] is None or now[field] == was[field], field
     first, second = (convert.read(folder) for folder in (MODELS / name, tmp_path / "back"))
-    for field in ("kind", "architecture", "heads", "labels"):
+    for field in ("kind", "architecture", "heads", "files"):
         assert getattr(first, field) == getattr(second, field), field
     assert first.tokenizer.sha256 == second.tokenizer.sha256
 

@@ -83,7 +83,7 @@ def test_rows_that_cannot_be_measured_are_said(folder, tmp_path):
     with pytest.raises(UserError, match=r"'god' at .*rows.tsv, line 2.*Did you mean good"):
         evaluate(str(folder / "class"), str(tmp_path / "rows.tsv"))
     (tmp_path / "none.tsv").write_text("text\tclass\n")
-    with pytest.raises(UserError, match="At least one row"):
+    with pytest.raises(UserError, match="at least one row"):
         evaluate(str(folder / "class"), str(tmp_path / "none.tsv"))
     (tmp_path / "other.tsv").write_text("words\tkind\na good film\tgood\n")
     with pytest.raises(UserError, match="text"):

@@ -83,7 +83,7 @@ FINETUNING = [
     ({"data.validation": "{bad}/label.tsv"}, "'godo' at .*label.tsv.*3.*Did you mean good"),
     ({"data.text": None}, "data.text=None"),
     ({"data.train": "{bad}/one_class.tsv"}, "two classes.*'good' alone.*one_class.tsv"),
-    ({"data.regression": True}, "number as label"),
+    ({"data.regression": True}, "must be finite numbers"),
     ({"data.task": "sst3"}, "sst3"),
     ({"data.length": 2}, "length=2"),
     ({"pretrained": "{bad}/nowhere"}, "nowhere"),

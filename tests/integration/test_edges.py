@@ -290,7 +290,7 @@ def test_labels_come_back_as_they_were_in_every_format(finetuned, tmp_path):
         labels = read_table(str(tmp_path / name), text="label").texts
         assert len(labels) == 8 and set(labels) <= {'the "best", truly', '"'}
     Workdir(tmp_path / "run").write_json("labels.json", {"names": ["x\ty", "z"], "pairs": False})
-    with pytest.raises(UserError, match="tab or line break.*out.tsv"):
+    with pytest.raises(UserError, match="tabs or line breaks.*out.tsv"):
         predict_file(tmp_path / "run", str(tmp_path / "rows.jsonl"), str(tmp_path / "out.tsv"))
 
 
@@ -303,7 +303,7 @@ def test_pairs_and_numbers_can_be_predicted(tmp_path):
     predictor = load(tmp_path / "pairs/run")
     ahead = predictor.predict(["bas", "ben tin"], ["ben", ""])
     assert ahead == predictor.predict([("bas", "ben"), ("ben tin", "")])
-    with pytest.raises(UserError, match="two columns.*in.txt"):
+    with pytest.raises(UserError, match="two text columns.*in.txt"):
         predict_file(tmp_path / "pairs/run", "in.txt")
     rows = [{"a": "bas " * (i % 5), "label": i % 5 / 2} for i in range(20)]
     found = _finetune(tmp_path / "numbers", rows, **{"data.regression": True})

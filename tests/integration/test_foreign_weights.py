@@ -115,7 +115,7 @@ def test_order_is_learned_from_a_model_without_next_sentences_only_when_asked_fo
     fields = {"data.segments": "sentence_order"}
     with pytest.raises(UserError, match="no weights for nsp_dense, pooler"):
         pretrain(_pretraining(texts, **fields), tmp_path / "run", GOLDEN / "masked_lm")
-    with pytest.raises(UserError, match="sentence_order needs the head"):
+    with pytest.raises(UserError, match="sentence_order requires the head"):
         pretrain(
             _pretraining(texts, **fields, **{"model.next_sentence": False}),
             tmp_path / "run",
@@ -231,7 +231,7 @@ def test_pretraining_without_next_sentences_or_with_their_order(fields, two_task
 
 def test_full_sentences_have_no_next_one(texts, tmp_path):
     fields = {"data.segments": "full_sentences", "model.next_sentence": True}
-    with pytest.raises(UserError, match="needs rows of two segments"):
+    with pytest.raises(UserError, match="requires two segments per row"):
         pretrain(_pretraining(texts, **fields), tmp_path / "run")
 
 

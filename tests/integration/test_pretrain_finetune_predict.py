@@ -119,7 +119,7 @@ def test_a_prediction_depends_neither_on_its_batch_nor_on_padding(finetuned):
 
 @pytest.mark.parametrize("missing", [None, float("nan")])
 def test_a_missing_text_is_named(finetuned, missing):
-    with pytest.raises(UserError, match=f"Texts are needed. Received: {missing} as text 2"):
+    with pytest.raises(UserError, match=f"Texts must be strings. Received: {missing} as text 2"):
         keras_attn.load(finetuned).predict(["bas", missing])
 
 
@@ -316,7 +316,7 @@ def test_a_limit_on_the_rows_loses_no_class(finetuned, tmp_path, capsys):
         },
     )
     assert keras_attn.load(tmp_path / "run").labels == ["few", "many"]
-    assert "warning: all training rows are of 'many'" in capsys.readouterr().out
+    assert "warning: all training rows have the label 'many'" in capsys.readouterr().out
 
 
 @pytest.mark.runs

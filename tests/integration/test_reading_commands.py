@@ -49,4 +49,4 @@ def test_the_commands_finetune_answer_and_evaluate(tmp_path):
     assert found["examples"] == "36" and set(results(workdir)) > {"f1", "exact", "threshold"}
     assert {"f1", "exact", "has_answer_f1", "no_answer_f1", "best_f1"} <= set(found)
     _, err = run("finetune.predict", f"--workdir={workdir}", "--text=Who?", status=2)
-    assert err.startswith("error: As many passages as questions")
+    assert err.startswith("error: Each question must have a passage")

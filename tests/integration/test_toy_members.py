@@ -205,6 +205,8 @@ def test_several_seeds_of_a_toy_task_are_combined_by_it(folder, tmp_path):
     results = finetune(config, tmp_path / "runs", folder / "toy")
     errors = [run["mean_error"] for run in results["runs"]]
     assert results["mean_error"] == np.mean(errors) and results["worst_error"] == max(errors)
+    best = min(results["runs"], key=lambda run: run["mean_error"])  # lower is better
+    assert results["best_run"] == best["run"]
 
 
 def test_what_an_error_leaves_of_a_toy_task_is_removed(folder, tmp_path):

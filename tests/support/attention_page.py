@@ -1,4 +1,4 @@
-"""What a page of attention holds."""
+"""Content of an attention page."""
 
 import base64
 import json
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def unpacked(page):
-    """The tokens and weights that a page holds, by name."""
+    """Returns the tokens and weights of a page by name."""
     text = page.html.partition('id="data">')[2].partition("</script>")[0]
     found = {}
     for layer in json.loads(text)["layers"]:

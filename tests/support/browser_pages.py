@@ -1,4 +1,4 @@
-"""Pages of ours inside of pages that look into them."""
+"""Pages inside frames of other pages, for browser tests."""
 
 import html
 
@@ -28,5 +28,5 @@ def framed(page, width, folder, script):
 
 
 def title_of(dom):
-    """The title of a page, of its HTML."""
+    """Returns the title in the HTML of a page."""
     return dom.partition("<title>")[2].partition("</title>")[0]

@@ -1,4 +1,4 @@
-"""Virtual environments for the tests that need other packages than these."""
+"""Virtual environments for tests that require other packages."""
 
 import hashlib
 import os
@@ -35,7 +35,7 @@ def make_environment(folder):
 
 
 def install(python, *arguments):
-    """Runs `pip install`; fails with what pip said."""
+    """Runs `pip install`; fails with the output of pip."""
     command = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", *arguments]
     # pip takes what lies on PYTHONPATH for installed.
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
@@ -44,7 +44,7 @@ def install(python, *arguments):
 
 
 def run(command, cwd, timeout=600, **variables):
-    """Output of a command that must succeed, without this process's Python settings."""
+    """Returns the output of a command that must succeed, without our Python settings."""
     kept = {
         name: value
         for name, value in os.environ.items()

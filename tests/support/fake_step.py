@@ -1,4 +1,4 @@
-"""A training step that takes no time, and trainers of it."""
+"""A training step that takes no time, and trainers that use it."""
 
 import json
 import math
@@ -14,7 +14,7 @@ from tests.support.numpy_engine.engine import NumPyEngine
 
 
 class Clock:
-    """Time that passes in `sleep` alone."""
+    """Clock that advances only in `sleep`."""
 
     now = 100.0
 

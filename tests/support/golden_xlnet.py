@@ -31,7 +31,7 @@ REST = {
 
 
 def ours(variable, arrays, prefix):
-    """The array that belongs to our variable, from those named as by Hugging Face."""
+    """Returns the array of a variable from the tensors of Hugging Face."""
     if variable.path.endswith("output_bias"):
         return arrays[f"{prefix}lm_loss.bias"]
     path = variable.path.split("xlnet/", 1)[1]

@@ -48,7 +48,7 @@ def google_weights(width=12, inner=20, layers=2, vocabulary=31, positions=16):
 
 
 def write_google(folder, weights, **fields):
-    """A folder as google-research/bert's run_pretraining.py leaves it, with Adam's slots."""
+    """Writes a folder like run_pretraining.py of google-research/bert, with slots of Adam."""
     folder.mkdir()
     v1 = tf.compat.v1
     with tf.Graph().as_default(), v1.Session() as session:

@@ -22,7 +22,7 @@ def scored(mask):
 
 
 def alone(first="inputs", name="mask"):
-    """One input; its mask as the argument of that name, lengths, or not at all."""
+    """One input; its mask is the argument of that name, lengths, or None."""
 
     def inputs(mask):
         given = mask.sum(axis=1) if name == "lengths" else mask

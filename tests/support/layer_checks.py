@@ -1,4 +1,4 @@
-"""What every layer's test shows, from a layer, its inputs and a NumPy reference."""
+"""Checks of every layer, given the layer, its inputs and a NumPy reference."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A language model of which everything can be counted: the next token depends on the last two."""
+"""A language model that can be enumerated: the next token depends on the last two."""
 
 import itertools
 
@@ -40,7 +40,7 @@ class Markov:
         return total
 
     def sequences(self, length):
-        """All that end within so many tokens."""
+        """Returns all sequences that end within `length` tokens."""
         others = [token for token in range(VOCABULARY) if token != END]
         for size in range(length):
             for tokens in itertools.product(others, repeat=size):

@@ -7,7 +7,7 @@ from keras_attn.errors import UserError
 
 
 def refused(match, source, **options):
-    """The message, of one line, with which a table is refused, checked to match."""
+    """Returns the one-line error message of a table, which must match."""
     with pytest.raises(UserError, match=match) as caught:
         read_table(source, **{"text": "text", **options})
     assert "\n" not in str(caught.value)

@@ -58,7 +58,7 @@ class SGD(keras.optimizers.SGD):
 
 
 class BertRows:
-    """Random rows for a BERT of 50 pieces."""
+    """Random rows for a BERT with 50 subwords."""
 
     num_examples = 4 * ROWS
 

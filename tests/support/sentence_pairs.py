@@ -41,5 +41,5 @@ def document_of(documents):
 
 
 def near(share, expected, count):
-    """Whether a share of `count` draws lies within 4 standard deviations of its expectation."""
+    """Whether a fraction of `count` samples is within 4 standard deviations of its expectation."""
     return abs(share - expected) < 4 * np.sqrt(expected * (1 - expected) / count)

@@ -1,4 +1,4 @@
-"""Small files of text, prepared, for the tests of preparing."""
+"""Small text files, and their prepared shards."""
 
 import itertools
 import random
@@ -25,7 +25,7 @@ def make_documents(count, seed):
 
 
 def write_files(folder, files=12, documents=25):
-    """Writes files of one sentence a line; returns a pattern for them and their documents."""
+    """Writes files with one sentence per line; returns a glob for them and their documents."""
     folder.mkdir(exist_ok=True)
     written = {}
     for number in range(files):
@@ -47,7 +47,7 @@ def shard_files(folder):
 
 
 def shard_documents(shard):
-    """The documents of a shard as lists of sentences of words."""
+    """Returns the documents of a shard as lists of sentences of words."""
     sentences = np.split(shard.ids, shard.sentence_ends[:-1])
     texts = [" ".join(VOCABULARY[number] for number in sentence) for sentence in sentences]
     bounds = [0, *shard.document_ends]

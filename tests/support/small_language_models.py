@@ -1,4 +1,4 @@
-"""Small texts in which each sentence has its own follower, and configs of all families."""
+"""Small texts in which each sentence determines the next one, and configs of all families."""
 
 import numpy as np
 
@@ -23,7 +23,7 @@ _DEFAULTS = {
 
 
 def write_texts(path, count, seed, sentences=SENTENCES):
-    """Documents in which each sentence has its own follower."""
+    """Returns documents in which each sentence determines the next one."""
     random = np.random.default_rng(seed)
     documents = []
     for _ in range(count):

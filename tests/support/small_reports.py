@@ -1,4 +1,4 @@
-"""A small finetuning run whose data would like to break its report, and reading the report."""
+"""A small finetuning run with data that could break its report, and a parser of the report."""
 
 import html.parser
 import json
@@ -18,7 +18,7 @@ TEXTS = (
 
 
 def config_of(folder, texts=TEXTS, labels=LABELS, **fields):
-    """A config, with its data in the folder: of each validation text one row must be wrong."""
+    """Returns a config and writes its data: one of two rows of each validation text is wrong."""
     words = ("lovely", "awful")
     train = [
         {

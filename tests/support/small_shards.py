@@ -26,7 +26,7 @@ def make_tokenizer(size=20_000, sha256="abc", lowercase=True):
 def prepare(folder, shards):
     """A prepared folder of shards given as documents of sentence lengths.
 
-    All ids of the folder differ and increase, so a token tells its place.
+    All ids of the folder differ and increase, so a token identifies its position.
     """
     next_id, entries = 5, []
     folder.mkdir(exist_ok=True)

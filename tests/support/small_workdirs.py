@@ -1,4 +1,4 @@
-"""Small workdirs of every family, written without training, and what is read from them."""
+"""Small workdirs of every family, written without training, and their content."""
 
 import pathlib
 
@@ -40,11 +40,11 @@ def write_workdir(kind, folder):
 
 
 def content(folder):
-    """What a folder of any format holds: (weights and tokenizer, all that JSON files say)."""
+    """Returns the content of a folder: (weights and tokenizer, content of its JSON files)."""
     trained = convert.read(folder)
     weights = digest({path: np.asarray(array) for path, array in trained.weights.items()})
     ids = trained.tokenizer and trained.tokenizer.encode([TEXT])[0].tolist()
-    return (weights, ids), (trained.architecture, trained.heads, trained.labels)
+    return (weights, ids), (trained.architecture, trained.heads, trained.files.get("labels"))
 
 
 def _write_translator(folder):

@@ -40,7 +40,7 @@ def write_corpus(path, seed, documents):
 
 
 def write_table(path, seed, rows):
-    """A TSV of texts with a label that its words tell."""
+    """Writes a TSV of texts with a label that depends on the words."""
     draw = random.Random(seed)
     with open(path, "w") as file:
         file.write("text\tlabel\n")

@@ -1,4 +1,4 @@
-"""Registers the toy family and the toy task; a command that imports it, or a config, has them."""
+"""Registers the toy family and the toy task for commands and configs that import this module."""
 
 from keras_attn.registry import FAMILIES, TASKS
 

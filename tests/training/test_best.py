@@ -26,7 +26,7 @@ def _run(folder, values, total=10, patience=None, metric="accuracy", step=None, 
         total_steps=total,
         evaluate_every=2,
         evaluate=lambda stop: {metric: values[trainer.step]},
-        best=Best(metric, patience),
+        best=Best(metric, patience, lower_is_better=metric != "accuracy"),
         **options,
     )
     trainer.run()

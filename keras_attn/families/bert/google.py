@@ -69,7 +69,7 @@ def read(folder):
         folder,
     )
     return TrainedModel(
-        folder, FAMILY, task, architecture, heads, weights, tokenizer, lowercase, **files
+        folder, FAMILY, task, architecture, heads, weights, tokenizer, lowercase, files
     )
 
 
@@ -102,8 +102,8 @@ def write(folder, trained):
     config = write_architecture(trained.architecture, "google-research/bert", _ACTIVATIONS)
     config.pop("layer_norm_eps")
     config["do_lower_case"] = trained.lowercase
-    if trained.labels:
-        config["id2label"] = id2label(trained.labels)
+    if labels := trained.files.get("labels"):
+        config["id2label"] = id2label(labels)
     if trained.task == "span_qa":
         config |= TASKS["span_qa"].write_head(trained)
     layout = _layout(trained.architecture, trained.task, trained.heads)

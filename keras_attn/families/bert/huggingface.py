@@ -107,7 +107,7 @@ def read(folder, config=None):
             )
     tokenizer, lowercase = read_tokenizer(folder, architecture["vocabulary_size"])
     return TrainedModel(
-        folder, FAMILY, task, architecture, heads, weights, tokenizer, lowercase, **files
+        folder, FAMILY, task, architecture, heads, weights, tokenizer, lowercase, files
     )
 
 

@@ -16,6 +16,7 @@ class GPT2Family(Family):
     tokenizers = KINDS["byte_pairs"]
     sizes = named_sizes(GPT2_SIZES)
     finetunes_from_scratch = False
+    packs = False
     tokenizer_fields = {"end_mark": True}
 
     def default_arguments(self, run, shape):

@@ -128,9 +128,7 @@ def read(folder, config=None):
     tokenizer = read_tokenizer(folder, architecture["vocabulary_size"], generates)
     if classifies and tokenizer:
         _check_padding(config["pad_token_id"], tokenizer, path)
-    return TrainedModel(
-        folder, FAMILY, task, architecture, heads, weights, tokenizer, False, **files
-    )
+    return TrainedModel(folder, FAMILY, task, architecture, heads, weights, tokenizer, False, files)
 
 
 def write(folder, trained):

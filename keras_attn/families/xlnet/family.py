@@ -18,6 +18,7 @@ class XLNetFamily(Family):
     sizes = named_sizes(XLNET_SIZES)
     free_arguments = ("dropout", "initializer_range", "memory_length", "max_distance")
     finetunes_from_scratch = False
+    packs = False
     unpretrained_heads = ("pooler",)
 
     def default_arguments(self, run, shape):

@@ -139,7 +139,7 @@ def read(folder, config=None):
         )
     tokenizer, lowercase = read_tokenizer(folder, architecture["vocabulary_size"], lowercase)
     return TrainedModel(
-        folder, FAMILY, task, architecture, heads, weights, tokenizer, lowercase, **files
+        folder, FAMILY, task, architecture, heads, weights, tokenizer, lowercase, files
     )
 
 

@@ -1,1 +1,1 @@
-"""Backbones without a head, whose outputs are vectors of texts."""
+"""Backbones without a head, for embeddings."""

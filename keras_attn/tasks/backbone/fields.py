@@ -1,4 +1,4 @@
-"""Models without a head: config fields."""
+"""Backbones without a head: config fields."""
 
 from keras_attn.declarations import TaskFields
 from keras_attn.tasks.pretraining.fields import MASKED, pretraining_fields

@@ -1,4 +1,4 @@
-"""Models without a head, which turn texts into vectors."""
+"""Backbones without a head, for embeddings."""
 
 from keras_attn.tasks.contract import Task
 from keras_attn.tasks.embedder import Embedder

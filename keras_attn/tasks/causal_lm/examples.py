@@ -1,4 +1,4 @@
-"""Rows for language models that tell the next token, made from shards of token ids."""
+"""Rows of causal language models, made from shards of token ids."""
 
 import numpy as np
 
@@ -16,24 +16,23 @@ _ORDER_OF_DOCUMENTS = 1
 
 
 class NextTokenExamples:
-    """The infinite stream of rows of a prepared folder.
+    """Infinite stream of the rows of a prepared folder; see `PretrainingExamples`.
 
-    Documents of a shard come in an order drawn anew each epoch, each after the mark of its
-    beginning, which is also what is after its last token; all of that is cut into rows. Every
-    token is told once an epoch. What `PretrainingExamples` says of epochs and rows holds here.
+    In each epoch, the documents of a shard are shuffled and concatenated, with an end-of-sequence
+    token before and after each, and split into rows. Each token is predicted once per epoch.
 
     Args:
-        folder: Folder made by `keras_attn.data.shards.prepare.prepare`.
-        tokenizer: The one that it was made with; `end_id` is the mark.
-        length: Columns `T` of a row.
+        folder: Folder written by `keras_attn.data.shards.prepare.prepare`.
+        tokenizer: The tokenizer of the folder.
+        length: Row length T.
         seed: Non-negative int.
-        exact: For evaluation: every epoch has the documents in their order.
+        exact: Whether all epochs have the documents in their original order, for evaluation.
 
     Attributes:
-        num_examples: Rows of an epoch.
+        num_examples: Number of rows of an epoch.
 
     Raises:
-        UserError: If the folder was made with another vocabulary.
+        UserError: If the folder has another vocabulary.
     """
 
     def __init__(self, folder, tokenizer, *, length=128, seed=0, exact=False):
@@ -48,12 +47,12 @@ class NextTokenExamples:
         self.num_examples = int(self._counts.sum())
 
     def rows(self, start, stop):
-        """Makes rows `[start, stop)` of the stream.
+        """Returns rows `[start, stop)` of the stream.
 
         Returns:
-            `dict` of int32 arrays `(B, T)`: `token_ids`, `label`, the tokens after them,
-            `padding_mask`, 0 only in the last row of a shard, `pack_ids`, which part of a document
-            of the row each token belongs to, from 1, and `position_ids`, its place in that part.
+            Dict of int32 arrays `(B, T)`: `token_ids`; `label`, the next tokens; `padding_mask`, 0
+            only in the last row of a shard; `pack_ids`, the number of the document in the row, from
+            1; and `position_ids`, the position in the document.
         """
         return join(
             self._rows(*piece)
@@ -63,15 +62,15 @@ class NextTokenExamples:
     def _rows(self, epoch, shard, start, stop):
         stream, order = self._streams(epoch, shard)
         column = np.arange(self.length)
-        places = order[start:stop, None] * self.length + column
-        real = places < len(stream) - 1
+        positions = order[start:stop, None] * self.length + column
+        real = positions < len(stream) - 1
         ids, label = (
-            np.where(real, np.take(stream, places + ahead, mode="clip"), self._end_id)
+            np.where(real, np.take(stream, positions + ahead, mode="clip"), self._end_id)
             for ahead in (0, 1)
         )
         begins = (ids == self._end_id) & real
         packs = 1 + np.cumsum(begins[:, 1:], axis=1)
-        packs = np.concatenate([np.ones_like(places[:, :1]), packs], axis=1)
+        packs = np.concatenate([np.ones_like(positions[:, :1]), packs], axis=1)
         begins[:, 0] = True
         first = np.maximum.accumulate(np.where(begins, column, 0), axis=1)
         rows = {
@@ -84,7 +83,7 @@ class NextTokenExamples:
         return {name: array.astype(np.int32) for name, array in rows.items()}
 
     def _stream(self, epoch, shard):
-        """The documents of a shard with the mark before each and at the end; an order of rows."""
+        """Returns the tokens of a shard with end-of-sequence tokens, and an order of its rows."""
         data = self._shards(shard)
         rng = np.random.Generator(
             np.random.Philox(epoch_seed(self.seed, epoch, _ORDER_OF_DOCUMENTS, shard))
@@ -93,5 +92,5 @@ class NextTokenExamples:
         if not self.exact:
             documents, order = rng.permutation(documents), rng.permutation(order)
         ids, _, _ = in_order(data, documents, self._end_id)
-        mark = np.array([self._end_id], np.int32)
-        return np.concatenate([mark, ids, mark]), order
+        end = np.array([self._end_id], np.int32)
+        return np.concatenate([end, ids, end]), order

@@ -1,4 +1,4 @@
-"""Trained language models: the beginning of a text in, what may follow out."""
+"""Inference with causal language models: text generation."""
 
 import collections
 import inspect
@@ -19,21 +19,21 @@ from keras_attn.generation.sampling import MIN_TEMPERATURE
 from keras_attn.io.finite import check_outputs
 from keras_attn.ops.inference import inference_function
 
-ADDED = 64  # tokens at most, where nothing is said
-STEP = 16  # prompts worked on together are padded to a multiple of it
+MAX_TOKENS = 64  # default of max_tokens
+STEP = 16  # the prompts of a batch are padded to a multiple of it
 
 
 class Generator:
-    """Goes on with texts.
+    """Generates continuations of texts.
 
     Args:
         model: `GPT2LanguageModel`.
         tokenizer: `BytePairTokenizer`.
-        path: Folder that it comes from, for messages.
+        path: Folder of the model, for messages.
 
     Attributes:
-        max_length: Tokens of a prompt and of what follows together.
-        found: `search`, compiled.
+        max_length: Maximum number of tokens of a prompt with its continuation.
+        found: Compiled `search`.
     """
 
     task = "causal_lm"
@@ -43,7 +43,7 @@ class Generator:
         self.cut = collections.Counter()  # longer prompts are errors
         self.max_length = model.backbone.max_length
         # Padded rows of the embedding matrix are never generated.
-        self._named = tokenizer.vocabulary_size - tokenizer.num_padding_rows
+        self._num_tokens = tokenizer.vocabulary_size - tokenizer.num_padding_rows
         self.found = inference_function(self.search, model)
 
     def generate(
@@ -112,7 +112,7 @@ class Generator:
         if isinstance(prompts, str):
             return self.generate([prompts], **given)[0]
         if not isinstance(prompts, Iterable):
-            raise UserError(f"A text, or a list of them, is needed. Received: {prompts!a:.50}")
+            raise UserError(f"prompts must be a string or a list. Received: {prompts!a:.50}")
         options = {"min_length": given["min_tokens"], "no_repeat": given["no_repeat"]}
         if beam:
             options |= {"beams": given["beam"], "length_penalty": given["length_penalty"]}
@@ -123,14 +123,14 @@ class Generator:
         seed = np.uint32(seed).astype(np.int32)
         rows = self.encode(list(prompts), max_tokens, given["min_tokens"], number)
         copies = 1 if beam else nbest or 1
-        # A row for each that is drawn; neighbours of similar length, and as many tokens to add.
+        # A row per sample; rows of a batch have similar lengths and the same number of new tokens.
         order = sorted(range(len(rows) * copies), key=lambda n: len(rows[n // copies]))
-        alike = {}
+        groups = {}
         for n in order:
-            most = max_tokens or min(ADDED, self.max_length - len(rows[n // copies]))
-            alike.setdefault(most, []).append(n)
+            most = max_tokens or min(MAX_TOKENS, self.max_length - len(rows[n // copies]))
+            groups.setdefault(most, []).append(n)
         found = [[] for _ in rows]
-        for most, chosen in alike.items():
+        for most, chosen in groups.items():
             for start in range(0, len(chosen), batch_size):
                 numbers = np.array(chosen[start : start + batch_size], np.int32)
                 owners = numbers // copies
@@ -139,11 +139,11 @@ class Generator:
                 )
                 for owner, some in zip(owners, batch, strict=True):
                     found[owner] += some
-        kept = [some[: nbest or 1] for some in found]
-        return kept if nbest else [some[0]["text"] for some in kept]
+        best = [some[: nbest or 1] for some in found]
+        return best if nbest else [some[0]["text"] for some in best]
 
     def encode(self, prompts, max_tokens=None, min_tokens=0, number=0):
-        """Returns the token ids of each prompt; of an empty one, the beginning-of-text token.
+        """Returns the token ids of each prompt; for an empty one, the beginning-of-text token.
 
         Args:
             prompts: List of strings.
@@ -155,11 +155,11 @@ class Generator:
             List of int32 arrays.
 
         Raises:
-            UserError: If one is no text, or leaves too few positions for the tokens to add.
+            UserError: If a prompt is not a string, or leaves too few positions for new tokens.
         """
         for n, text in enumerate(prompts, number + 1):
             if not isinstance(text, str) or not is_text(text):
-                raise UserError(f"Texts are needed. Received: {text!a:.50} as text {n}")
+                raise UserError(f"Prompts must be strings. Received: {text!a:.50} as text {n}")
         ids, ends = self.tokenizer.encode(prompts)
         rows = [
             row if len(row) else np.array([self.tokenizer.end_id], np.int32)
@@ -169,45 +169,45 @@ class Generator:
         for n, row in enumerate(rows, number + 1):
             if len(row) + fewest > self.max_length:
                 raise UserError(
-                    f"A text and the tokens to add must have {self.max_length} tokens at most, "
+                    f"A prompt and its continuation must have at most {self.max_length} tokens, "
                     f"the positions of the model. Received: {len(row)} in text {n}, "
-                    + (f"max_tokens={max_tokens}" if max_tokens else f"at least {fewest} to add")
+                    + (f"max_tokens={max_tokens}" if max_tokens else f"at least {fewest} new ones")
                 )
         return rows
 
     def _batch(self, rows, numbers, max_tokens, seed, options):
-        """Lists of dicts, one for each row."""
-        width = -(-max(map(len, rows)) // STEP) * STEP
-        ids = np.full((len(rows), width), self.tokenizer.end_id, np.int32)
+        """Generates a list of dicts for each row."""
+        length = -(-max(map(len, rows)) // STEP) * STEP
+        ids = np.full((len(rows), length), self.tokenizer.end_id, np.int32)
         real = np.zeros_like(ids)
         for number, row in enumerate(rows):
-            ids[number, width - len(row) :] = row
-            real[number, width - len(row) :] = 1
+            ids[number, length - len(row) :] = row
+            real[number, length - len(row) :] = 1
         found = self.found(ids, real, numbers, seed, max_tokens, **options)
         found = keras.tree.map_structure(ops.convert_to_numpy, found)
         return [
-            self._told(rows[n], {name: value[n] for name, value in found.items()})
+            self._hypotheses(rows[n], {name: value[n] for name, value in found.items()})
             for n in range(len(rows))
         ]
 
-    def _told(self, prompt, found):
+    def _hypotheses(self, prompt, found):
         beams = (
             found
             if found["token_ids"].ndim == 2
             else {name: value[None] for name, value in found.items()}
         )
-        end, told = self.tokenizer.end_id, []
+        end, hypotheses = self.tokenizer.end_id, []
         begin = prompt[:0] if prompt[0] == end and len(prompt) == 1 else prompt
         check_outputs(beams["log_probabilities"], "the language model")
         for number, length in enumerate(beams["lengths"]):
             if "scores" in beams and beams["scores"][number] < -1e29:
-                continue  # there were not as many
-            added = beams["token_ids"][number, :length]
+                continue  # an unused beam
+            new = beams["token_ids"][number, :length]
             finished = bool(beams["finished"][number])
-            added = added[:-1] if finished else added
-            # Together: a character may begin in the prompt.
-            text, continuation = self.tokenizer.decode([[*begin, *added], added])
-            told.append(
+            new = new[:-1] if finished else new
+            # The first bytes of a character may be in the prompt, so they are decoded together.
+            text, continuation = self.tokenizer.decode([[*begin, *new], new])
+            hypotheses.append(
                 {
                     "text": text,
                     "continuation": continuation,
@@ -215,53 +215,53 @@ class Generator:
                     "finished": finished,
                 }
             )
-        return told
+        return hypotheses
 
     def search(self, ids, real, numbers, seed, max_tokens, beams=None, **options):
         """Decodes a batch.
 
         Args:
-            ids: int32 `(B, W)`, the prompts, with padding before them.
-            real: int32 `(B, W)`, 0 for that padding.
-            numbers: int32 `(B,)`, which draw each row is.
-            seed: Of the draws, an integer.
-            max_tokens: Steps at most.
-            beams: Of a beam search; None: sample.
-            **options: Of `sample`, or of `beam_search`.
+            ids: Prompts with padding on the left, int32 `(B, T)`.
+            real: Padding mask, int32 `(B, T)`; 0 is padding.
+            numbers: Sample index of each row, int32 `(B,)`.
+            seed: Integer seed of sampling.
+            max_tokens: Maximum number of steps.
+            beams: Number of beams of a beam search; None: sample.
+            **options: Options of `sample` or `beam_search`.
 
         Returns:
-            Dictionary, as these return.
+            Dict that `sample` or `beam_search` returned.
         """
-        end, (rows, width) = self.tokenizer.end_id, ids.shape
-        # The mark stands for padding, and for a prompt without tokens; no text holds it.
+        end, (rows, length) = self.tokenizer.end_id, ids.shape
+        # The end-of-sequence token, which no text contains, is also padding and an empty prompt.
         options["prompt"] = ops.where(ids == end, -1, ids)
-        places = ops.maximum(ops.cumsum(real, axis=1) - 1, 0)
-        last, real = places[:, -1], real[:, :-1]
+        positions = ops.maximum(ops.cumsum(real, axis=1) - 1, 0)
+        last, real = positions[:, -1], real[:, :-1]
         each = beams or 1
         kernel = self.model.backbone.logits_kernel(rows * each)
-        before = width - 1  # the first step takes the last token
+        before = length - 1  # the first step takes the last token
 
-        def named(logits):
+        def mask_padding_rows(logits):
             if not self.tokenizer.num_padding_rows:
                 return logits
-            return ops.where(ops.arange(logits.shape[-1]) < self._named, logits, IMPOSSIBLE)
+            return ops.where(ops.arange(logits.shape[-1]) < self._num_tokens, logits, IMPOSSIBLE)
 
         cache = self.model.make_cache(rows, before + max_tokens * each)
         mask = ops.pad(real, [[0, 0], [0, max_tokens * each]], constant_values=1)
         if before:
-            _, cache = self.model.decode(ids[:, :-1], 0, cache, mask, places[:, :-1])
+            _, cache = self.model.decode(ids[:, :-1], 0, cache, mask, positions[:, :-1])
 
         def step(token_ids, index, cache):
             logits, cache = self.model.decode(
                 token_ids[:, None], before + index, cache, mask, (last + index)[:, None], kernel
             )
-            return named(logits), cache
+            return mask_padding_rows(logits), cache
 
         def step_beams(token_ids, index, cache):
             logits, cache = self.model.decode_beams(
                 token_ids, index, cache, real, last + index, kernel
             )
-            return named(logits), cache
+            return mask_padding_rows(logits), cache
 
         if beams:
             return beam_search(
@@ -288,27 +288,27 @@ class Generator:
         )
 
 
-_USUAL = {
+_DEFAULTS = {
     name: one.default
     for name, one in inspect.signature(Generator.generate).parameters.items()
     if name not in ("self", "prompts")
 }
-_DRAWING = "temperature", "top_k", "top_p", "seed"
+_SAMPLING = "temperature", "top_k", "top_p", "seed"
 
 
 def check_options(**options):
     """Checks arguments of `Generator.generate`.
 
     Args:
-        **options: Those besides the prompts; what is missing is as usual.
+        **options: Arguments except the prompts; missing ones have their defaults.
 
     Returns:
-        Dictionary of all of them, as numbers of Python.
+        Dict of all arguments, as Python numbers.
 
     Raises:
-        UserError: If one is out of range, or has no use beside another.
+        UserError: If an argument is out of range or not supported with another one.
     """
-    given = {**_USUAL, **options}
+    given = {**_DEFAULTS, **options}
     check_counts(
         batch_size=given["batch_size"],
         **{
@@ -317,7 +317,7 @@ def check_options(**options):
             if given[name] is not None
         },
     )
-    most, beam = given["max_tokens"] or ADDED, given["beam"]
+    most, beam = given["max_tokens"] or MAX_TOKENS, given["beam"]
     for name, kind, holds, needed in (
         ("temperature", numbers.Real, lambda x: 0 <= x < math.inf, "a number of at least 0"),
         ("top_p", numbers.Real, lambda x: 0 < x <= 1, "a number in (0, 1]"),
@@ -326,11 +326,11 @@ def check_options(**options):
             "min_tokens",
             numbers.Integral,
             lambda x: 0 <= x <= most,
-            f"a whole number in [0, {most}], at most max_tokens",
+            f"an integer in [0, {most}], at most max_tokens",
         ),
-        ("no_repeat", numbers.Integral, lambda x: x >= 0, "0, 1, 2, …"),
-        ("number", numbers.Integral, lambda x: x >= 0, "0, 1, 2, …"),
-        ("seed", numbers.Integral, lambda _: True, "a whole number"),
+        ("no_repeat", numbers.Integral, lambda x: x >= 0, "an integer of at least 0"),
+        ("number", numbers.Integral, lambda x: x >= 0, "an integer of at least 0"),
+        ("seed", numbers.Integral, lambda _: True, "an integer"),
     ):
         value = given[name]
         if value is None and name in ("top_p", "seed"):
@@ -338,26 +338,25 @@ def check_options(**options):
         if isinstance(value, bool) or not isinstance(value, kind) or not holds(value):
             raise UserError(f"{name} must be {needed}. Received: {name}={value}")
     if beam and (given["nbest"] or 1) > beam:
-        raise UserError(f"nbest must be in [1, {beam}], the beam. Received: nbest={given['nbest']}")
+        raise UserError(f"nbest must be in [1, beam={beam}]. Received: nbest={given['nbest']}")
     greedy = not beam and given["temperature"] < MIN_TEMPERATURE
     if greedy and (given["nbest"] or 1) > 1:
         raise UserError(
-            "nbest must be 1 with temperature=0, which finds one text. "
+            "nbest must be 1 with temperature=0, which is deterministic. "
             f"Received: nbest={given['nbest']}"
         )
-    way = f"beam={beam}" if beam else f"temperature={given['temperature']}"
-    for name in _DRAWING[greedy:] if beam or greedy else ():
-        if given[name] not in (None, _USUAL[name]):
+    decoding = f"beam={beam}" if beam else f"temperature={given['temperature']}"
+    for name in _SAMPLING[greedy:] if beam or greedy else ():
+        if given[name] not in (None, _DEFAULTS[name]):
             raise UserError(
-                f"{name} must be left out with {'a beam' if beam else 'temperature=0'}"
-                f", which draws nothing. Received: {name}={given[name]}, {way}"
+                f"{name} must be left out with {'beam' if beam else 'temperature=0'}, which does "
+                f"not sample. Received: {name}={given[name]}, {decoding}"
             )
     if given["length_penalty"] and not beam:
         raise UserError(
-            "length_penalty must be left out without a beam. "
-            f"Received: length_penalty={given['length_penalty']}"
+            f"length_penalty requires beam. Received: length_penalty={given['length_penalty']}"
         )
-    # A number of NumPy would be a tensor in the graph.
+    # NumPy numbers would be tensors in the graph.
     return {
         name: value.item() if isinstance(value, np.generic) else value
         for name, value in given.items()

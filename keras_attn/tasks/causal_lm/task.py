@@ -1,4 +1,4 @@
-"""Causal language modeling: text in, a model that continues texts out."""
+"""Causal language modeling."""
 
 import functools
 import math
@@ -18,16 +18,16 @@ from keras_attn.tasks.pretraining.splits import (
 )
 from keras_attn.tasks.tokenizer_choice import choose_tokenizer
 
-_LATER = bytes(range(0x80, 0xC0))  # those that begin no character, in UTF-8
-_WORD = re.compile(r"(?<!\S)\S")  # its first character
+_CONTINUATION = bytes(range(0x80, 0xC0))  # bytes of UTF-8 that do not start a character
+_WORD = re.compile(r"(?<!\S)\S")  # the first character of a word
 
 
 class CausalLM(Task):
     """Causal language modeling.
 
-    The metrics are `token_accuracy`, `token_loss`, `perplexity` of a token, `word_perplexity` and
-    `character_perplexity`, `loss_per_character`, by which vocabularies compare, and
-    `loss_per_visible_character`, without blanks, by which BERT and XLNet do.
+    The metrics are `token_accuracy`, `token_loss`, `perplexity` per token, `word_perplexity`,
+    `character_perplexity`, `loss_per_character`, which is comparable between vocabularies, and
+    `loss_per_visible_character`, without white space, which is comparable with XLNet.
     """
 
     name = "causal_lm"
@@ -38,10 +38,10 @@ class CausalLM(Task):
 
     def plan(self, run):
         config = run.config
-        architecture = run.family.choose_architecture(run)  # before the work of reading
+        architecture = run.family.choose_architecture(run)  # errors before the data are read
         tokenizer = choose_tokenizer(run)
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
-        run.fit_memory(architecture)
+        run.fit_memory(architecture, heads={})
 
         def examples(split, source):
             return NextTokenExamples(
@@ -78,9 +78,10 @@ class CausalLM(Task):
 
 
 def _sizes(batches, tokenizer):
-    """Mean number of words, of characters, and of those without blanks, of the tokens to tell.
+    """Returns the mean numbers of words, characters and non-space characters per predicted token.
 
-    A word and a character are told where they begin: the bytes of a character may lie in two rows.
+    A word and a character count in the row in which they start, because the bytes of a character
+    may be in two rows.
     """
     tokens = words = characters = visible = 0
     for number in range(batches.num_batches):
@@ -91,10 +92,11 @@ def _sizes(batches, tokenizer):
             tokens += len(label)
             before = tokenizer.to_bytes(ids[:1][ids[:1] != tokenizer.end_id])
             for part in np.split(label, np.flatnonzero(label == tokenizer.end_id)):
-                told = tokenizer.to_bytes(part[part != tokenizer.end_id])
-                begun = told.lstrip(_LATER)
-                before += told[: len(told) - len(begun)]
-                before, text = before.decode(errors="replace")[-1:], begun.decode(errors="replace")
+                encoded = tokenizer.to_bytes(part[part != tokenizer.end_id])
+                started = encoded.lstrip(_CONTINUATION)
+                before += encoded[: len(encoded) - len(started)]
+                before = before.decode(errors="replace")[-1:]
+                text = started.decode(errors="replace")
                 words += len(_WORD.findall(before + text, len(before)))
                 characters += len(text)
                 visible += len("".join(text.split()))
@@ -103,7 +105,7 @@ def _sizes(batches, tokenizer):
 
 
 def _exp(loss):
-    return math.exp(min(loss, 88.0))  # TensorBoard's numbers are float32
+    return math.exp(min(loss, 88.0))  # the range of float32 in TensorBoard
 
 
 TASK = CausalLM()

@@ -1,4 +1,4 @@
-"""Baselines of a finetuned model: a bag of bigrams, and always the same prediction."""
+"""Baselines of a finetuned model: a bag of bigrams and a constant prediction."""
 
 import dataclasses
 import warnings
@@ -8,22 +8,23 @@ import numpy as np
 from keras_attn.errors import UserError, first_line
 from keras_attn.tasks.classification.report_numbers import decisions, one_hot
 
-# Of all classes together: 8 bytes each, in about 25 arrays while it learns.
+# Of all classes together; training takes about 25 arrays of 8 bytes per weight.
 MOST_WEIGHTS = 4_000_000
 MOST_BASELINE_ROWS = 50_000
 
 
 @dataclasses.dataclass(frozen=True)
 class Baselines:
-    """A metric of the validation rows, of a model and of its baselines.
+    """A metric of a model and of its baselines on the validation split.
 
     Attributes:
-        metric: "accuracy" (multilabel: of all labels of a row together) or "mean_squared_error".
-        model: Of the model.
-        bag_of_bigrams: Of `bag_of_bigrams`; a string with the reason where there is none.
-        constant: Of always predicting the most frequent class, set of labels, or the mean.
-        constant_class: What that is; None of the mean.
-        predicted_class: What the model predicts for every row; None if it is not always the same.
+        metric: "accuracy" (multilabel: all labels of a row are correct) or "mean_squared_error".
+        model: Value of the model.
+        bag_of_bigrams: Value of `bag_of_bigrams`, or the reason why there is none.
+        constant: Value of the constant prediction: the most frequent class or set of labels, or
+            the mean.
+        constant_class: The most frequent class or set of labels; None for the mean.
+        predicted_class: Prediction of the model if it is the same for all rows, else None.
     """
 
     metric: str
@@ -35,7 +36,7 @@ class Baselines:
 
     @property
     def to_beat(self):
-        """The entry of results.json."""
+        """The entry `to_beat` of results.json."""
         constant = "mean" if self.constant_class is None else "most_frequent"
         return {"bag_of_bigrams": self.bag_of_bigrams, constant: self.constant}
 
@@ -61,22 +62,22 @@ class Baselines:
         )
 
 
-def compute_baselines(tables, names, encoded, shares, kind):
+def compute_baselines(tables, names, encoded, predicted, kind):
     """Compares a model with its baselines on the validation rows.
 
     Args:
         tables: `Table` of each split, `train` and `validation`.
-        names: Of the classes; none for regression.
-        encoded: Labels of each split: class indices or numbers `(N,)`; of several labels `(N, C)`.
-        shares: Predictions of the model for the validation rows, see `probabilities`.
-        kind: Of the task, see `probabilities`.
+        names: Names of the classes; () for regression.
+        encoded: Labels of each split; see `encode_labels`.
+        predicted: Predictions of the model for the validation split; see `probabilities`.
+        kind: See `probabilities`.
 
     Returns:
         `Baselines`.
     """
     labels, bigrams = encoded["validation"], _bag_of_bigrams_or_reason(tables, encoded, kind)
     if kind == "regression":
-        predictions = shares[:, 0], bigrams, np.mean(encoded["train"])
+        predictions = predicted[:, 0], bigrams, np.mean(encoded["train"])
         return Baselines(
             "mean_squared_error",
             *(
@@ -86,7 +87,7 @@ def compute_baselines(tables, names, encoded, shares, kind):
             None,
             None,
         )
-    actual, predicted, _, right = decisions(labels, shares, kind)
+    actual, chosen, _, right = decisions(labels, predicted, kind)
     if not isinstance(bigrams, str):
         same = bigrams == labels
         bigrams = float(np.mean(same.all(axis=1) if kind == "multilabel" else same))
@@ -95,14 +96,14 @@ def compute_baselines(tables, names, encoded, shares, kind):
     )
     sets, counts = np.unique(training, axis=0, return_counts=True)
     frequent = sets[counts.argmax()]
-    constant = (predicted == predicted[0]).all() and len(sets) > 1 and len(predicted) > 1
+    constant = (chosen == chosen[0]).all() and len(sets) > 1 and len(chosen) > 1
     return Baselines(
         "accuracy",
         float(np.mean(right.all(axis=1))),
         bigrams,
         float(np.mean((actual == frequent).all(axis=1))),
         _joined(names, frequent),
-        _joined(names, predicted[0]) if constant else None,
+        _joined(names, chosen[0]) if constant else None,
     )
 
 
@@ -111,7 +112,7 @@ def _joined(names, chosen):
 
 
 def _bag_of_bigrams_or_reason(tables, encoded, kind):
-    """What the bag of bigrams predicts for the validation rows, or why it does not."""
+    """Returns the predictions of the bag of bigrams, or the reason why there are none."""
     texts = {
         split: [" ".join(both) for both in zip(rows.texts, rows.text_pairs, strict=True)]
         if rows.text_pairs
@@ -120,7 +121,7 @@ def _bag_of_bigrams_or_reason(tables, encoded, kind):
     }
     train = np.unique(np.linspace(0, len(texts["train"]) - 1, MOST_BASELINE_ROWS).astype(int))
     try:
-        with warnings.catch_warnings():  # too few rows for many classes: its accuracy shows it
+        with warnings.catch_warnings():  # few rows per class, which the accuracy shows
             warnings.simplefilter("ignore")
             return bag_of_bigrams(
                 [texts["train"][row] for row in train],
@@ -133,7 +134,7 @@ def _bag_of_bigrams_or_reason(tables, encoded, kind):
 
 
 def bag_of_bigrams_accuracy(train_texts, train_labels, test_texts, test_labels):
-    """Share of the test texts that `bag_of_bigrams` labels right."""
+    """Returns the accuracy of `bag_of_bigrams` on test texts."""
     predicted = bag_of_bigrams(train_texts, train_labels, test_texts)
     return float(np.mean(predicted == np.asarray(test_labels)))
 
@@ -141,16 +142,17 @@ def bag_of_bigrams_accuracy(train_texts, train_labels, test_texts, test_labels):
 def bag_of_bigrams(train_texts, train_labels, test_texts, kind="single_label"):
     """Trains a logistic regression on counts of words and bigrams, and predicts.
 
-    It has at most `MOST_WEIGHTS`: the most frequent words and bigrams are counted.
+    The features are the most frequent words and bigrams, so that it has at most `MOST_WEIGHTS`
+    weights.
 
     Args:
         train_texts, test_texts: Strings.
-        train_labels: One a text, strings or numbers `(N,)`; of several labels 0 and 1 `(N, C)`,
-            each learnt by itself; for regression, which is ridge regression, numbers `(N,)`.
+        train_labels: Strings or numbers `(N,)`; for multilabel 0 and 1 `(N, C)`, with a logistic
+            regression per label; for regression, which is ridge regression, numbers `(N,)`.
         kind: "single_label", "multilabel" or "regression".
 
     Returns:
-        Labels of the test texts, as those of training.
+        Labels of the test texts, in the form of `train_labels`.
 
     Raises:
         UserError: If scikit-learn is not installed.
@@ -171,16 +173,16 @@ def bag_of_bigrams(train_texts, train_labels, test_texts, kind="single_label"):
         "multilabel": labels.shape[-1],
         "regression": 1,
     }[kind]
-    # Words of one letter and punctuation count too: "i", "a", "!", "?".
+    # Include words of one letter and punctuation: "i", "a", "!", "?".
     counter = CountVectorizer(
         ngram_range=(1, 2), token_pattern=r"\w+|[^\w\s]", max_features=MOST_WEIGHTS // columns
     )
-    known, asked = counter.fit_transform(train_texts), counter.transform(test_texts)
+    known, test = counter.fit_transform(train_texts), counter.transform(test_texts)
 
     def predicted(model, column):
-        if len(set(column.tolist())) == 1 and kind == "multilabel":  # nothing to tell apart
+        if len(set(column.tolist())) == 1 and kind == "multilabel":  # one class
             return np.full(len(test_texts), column[0])
-        return model.fit(known, column).predict(asked)
+        return model.fit(known, column).predict(test)
 
     if kind == "regression":
         return predicted(Ridge(), labels.astype(np.float64))

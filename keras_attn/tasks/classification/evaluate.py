@@ -1,5 +1,6 @@
-"""Classifiers on other labeled rows."""
+"""Evaluation of classifiers on labeled rows."""
 
+import functools
 import itertools
 
 import numpy as np
@@ -10,20 +11,21 @@ from keras_attn.tasks.classification import glue
 from keras_attn.tasks.classification.labels import LabelSet, encode_labels
 from keras_attn.tasks.classification.metrics import metric_names, task_metrics
 from keras_attn.tasks.classification.prediction_files import CHUNK, rows_of_files, texts_of
-from keras_attn.tasks.classification.report_numbers import details
+from keras_attn.tasks.classification.report_numbers import class_details
 
 
 def evaluate(predictor, data, batch_size, reading):
-    """Measures a classifier on labeled rows, in float32.
+    """Evaluates a classifier on labeled rows.
 
     Args:
         predictor: `Predictor`.
-        data: Labeled rows: TSV, CSV, JSONL or Parquet file, a glob, or tfds:NAME[:SPLIT].
-        batch_size: Rows worked on together; the results do not depend on it.
-        reading: Dict of how to read them; see `iterate_rows`. None: as in training.
+        data: TSV, CSV, JSONL or Parquet file, a glob, or tfds:NAME[:SPLIT].
+        batch_size: Batch size; the results do not depend on it.
+        reading: Arguments of `iterate_rows`; a value None: as in training.
 
     Returns:
-        Dict of the metrics of the task, `loss`, `examples`, `skipped` and what `details` tells.
+        Dict of the metrics of the task, `loss`, `examples`, `skipped` and the entries of
+        `class_details`.
     """
     asked = {**reading, "split": "validation"}
     format = asked.pop("format")
@@ -33,7 +35,7 @@ def evaluate(predictor, data, batch_size, reading):
     rows = itertools.chain.from_iterable(tables)
     task = glue.task_of(predictor.config["data"]["task"])
     known = predictor.labels and (task.label_set() if task else LabelSet(predictor.labels))
-    labels, shares = [], []
+    labels, predicted = [], []
     while chunk := list(itertools.islice(rows, CHUNK)):
         labels.append(
             encode_labels(
@@ -41,13 +43,13 @@ def evaluate(predictor, data, batch_size, reading):
                 known,
                 predictor.kind,
                 predictor.label_separator,
-                _places(chunk),
+                functools.partial(_location, chunk),
             )
         )
-        shares.append(predictor.probabilities(*texts_of(chunk), batch_size))
+        predicted.append(predictor.probabilities(*texts_of(chunk), batch_size))
     if not labels:
-        raise UserError(f"At least one row is needed. Received: {data}")
-    labels, shares = np.concatenate(labels), np.concatenate(shares)
+        raise UserError(f"Evaluation requires at least one row. Received: data={data}")
+    labels, predicted = np.concatenate(labels), np.concatenate(predicted)
     names = metric_names(
         predictor.kind,
         len(predictor.labels),
@@ -55,13 +57,12 @@ def evaluate(predictor, data, batch_size, reading):
         predictor.config.get("eval", {}).get("metric"),
     )
     return {
-        **task_metrics(labels, shares, predictor.kind, names, predictor.label_deviation),
+        **task_metrics(labels, predicted, predictor.kind, names, predictor.label_deviation),
         "examples": len(labels),
         "skipped": sum(sum(t.skipped.values()) for t in tables),
-        **details(predictor.labels, labels, shares, predictor.kind),
+        **class_details(predictor.labels, labels, predicted, predictor.kind),
     }
 
 
-def _places(rows):
-    """Function from a row's number to where it is."""
-    return lambda number: describe_location(rows[number].file, rows[number].line)
+def _location(rows, number):
+    return describe_location(rows[number].file, rows[number].line)

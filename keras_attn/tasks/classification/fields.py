@@ -71,6 +71,7 @@ FIELDS = TaskFields(
         "spearman",
         "mean_squared_error",
     ),
+    lower_is_better=("mean_squared_error",),
     options={
         "evaluate": {
             "label": Option(str, "Label column; if unset, as in training.", flag="label_column")

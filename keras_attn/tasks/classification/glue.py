@@ -1,4 +1,4 @@
-"""Where the tasks of GLUE keep their columns, and what their labels and metrics are.
+"""Columns, labels and metrics of the GLUE tasks.
 
 Reference:
     Wang et al., GLUE, 2019, table 1.
@@ -16,16 +16,16 @@ from keras_attn.tasks.classification.labels import LabelSet
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """One task.
+    """A GLUE task.
 
     Attributes:
-        name: As in `task_of(name)`; TFDS has it as `glue/NAME`.
-        text, text_pair, label: Columns of GLUE's own files, as `read_table` takes them.
-        tfds_text, tfds_text_pair: The same in TFDS, where the label is `label`.
-        label_names: In order of the class index; empty for regression.
-        label_aliases: What GLUE's own files write for a label name.
-        metrics: Names of `training.metrics`, the one that GLUE reports first.
-        validation: Stem of the validation file.
+        name: Value of `data.task`; in TFDS `glue/NAME`.
+        text, text_pair, label: Columns of the original files; see `read_table`.
+        tfds_text, tfds_text_pair: Columns in TFDS, where the label column is `label`.
+        label_names: Names of the classes in the order of their indices; () for regression.
+        metrics: Names of the metrics; the first one is the main metric of GLUE.
+        numbered: Whether the original files contain class indices instead of names.
+        validation: Name of the validation file without its extension.
     """
 
     name: str
@@ -45,19 +45,20 @@ class Task:
 
     @property
     def label_aliases(self):
+        """Dict from the labels in the original files to the names of the classes."""
         if not self.numbered:
             return {}
         return {str(number): name for number, name in enumerate(self.label_names)}
 
     def label_set(self):
-        """Returns the `LabelSet`, which also knows the numbers in GLUE's files."""
+        """Returns the `LabelSet`, with the class indices of the original files as aliases."""
         return LabelSet(self.label_names, self.label_aliases)
 
     def source(self, given, split):
-        """Completes what the user gave as data.
+        """Returns the source of a split for `read_table`.
 
         Args:
-            given: None (TFDS), a folder with GLUE's files, or what `read_table` takes.
+            given: None for TFDS, a folder with the original files, or a source of `read_table`.
             split: "train" or "validation".
         """
         if not given:
@@ -71,12 +72,12 @@ class Task:
         return given
 
     def columns(self, source, header=()):
-        """Returns `text`, `text_pair` and `label` for `read_table` of that source.
+        """Returns the columns `text`, `text_pair` and `label` of a source.
 
         Args:
-            source: As `source` completed it.
-            header: Names in the first line of the file. CoLA's test file has those of TFDS,
-                unlike its others.
+            source: Source that the method `source` returned.
+            header: Column names in the first line of the file. The test file of CoLA has those of
+                TFDS, unlike its other files.
         """
         in_tfds = {name for name in (self.tfds_text, self.tfds_text_pair) if name}
         own = {name for name in (self.text, self.text_pair) if name}
@@ -107,15 +108,15 @@ _ROWS = [
     Task("wnli", *_TWO, "label", *_TWO, ("not_entailment", "entailment"), ("accuracy",)),
 ]  # fmt: skip
 TASKS = {row.name: row for row in _ROWS}
-# What `data.task` may be besides: kinds of task, whose columns are told by fields.
+# The other values of `data.task`, whose columns are config fields.
 KINDS = ("single_label", "multilabel", "regression")
 
 
 def task_of(name):
-    """The `Task` of that name; None for None and for one of `KINDS`.
+    """Returns the `Task` of a name; None for None and for one of `KINDS`.
 
     Raises:
-        UserError: For an unknown name, with the nearest.
+        UserError: If the name is unknown.
     """
     if name is None or name in KINDS:
         return None

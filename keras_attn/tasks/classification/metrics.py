@@ -1,8 +1,7 @@
 """Metrics of classification and regression, in NumPy.
 
-Each takes one label and one prediction a row and an optional weight a row.
-Rows of weight 0 (which only fill a batch up) change nothing. Where a metric is
-not defined (no rows, no positives, one constant side) it is 0.0.
+Each metric takes a label, a prediction and an optional weight per row. Rows with weight 0 are
+padding and do not count. An undefined metric (no rows, no positives, a constant series) is 0.0.
 """
 
 import math
@@ -17,8 +16,8 @@ def confusion_counts(labels, predictions, num_classes, sample_weight=None):
 
     Args:
         labels, predictions: Class indices `(N,)`.
-        num_classes: C.
-        sample_weight: `(N,)`, or None for 1.
+        num_classes: Number of classes C.
+        sample_weight: `(N,)`; None: 1.
 
     Returns:
         float64 `(C, C)`: `[label, prediction]`.
@@ -30,19 +29,19 @@ def confusion_counts(labels, predictions, num_classes, sample_weight=None):
 
 
 def accuracy(labels, predictions, sample_weight=None):
-    """Share of rows predicted right."""
+    """Fraction of correct predictions."""
     labels, predictions, weight = _rows(labels, predictions, sample_weight)
     return _ratio(np.sum(weight * (labels == predictions)), np.sum(weight))
 
 
 def f1(labels, predictions, sample_weight=None):
-    """F1 of class 1 against the rest: `2 TP / (2 TP + FP + FN)`, as GLUE counts it."""
+    """F1 of class 1: `2 TP / (2 TP + FP + FN)`, as in GLUE."""
     labels, predictions, weight = _rows(labels, predictions, sample_weight)
     return _class_f1(labels == 1, predictions == 1, weight)
 
 
 def f1_macro(labels, predictions, sample_weight=None):
-    """Mean F1 of the classes that occur among labels or predictions."""
+    """Mean F1 of the classes that occur in labels or predictions."""
     labels, predictions, weight = _rows(labels, predictions, sample_weight)
     classes = np.union1d(labels, predictions)
     scores = [_class_f1(labels == c, predictions == c, weight) for c in classes]
@@ -50,7 +49,7 @@ def f1_macro(labels, predictions, sample_weight=None):
 
 
 def matthews(labels, predictions, sample_weight=None):
-    """Matthews correlation, for any number of classes.
+    """Matthews correlation coefficient for any number of classes.
 
     Reference:
         Gorodkin, Comparing two K-category assignments by a K-category
@@ -69,7 +68,7 @@ def matthews(labels, predictions, sample_weight=None):
 
 
 def pearson(labels, predictions, sample_weight=None):
-    """Pearson's correlation of two series of numbers."""
+    """Pearson correlation coefficient."""
     labels, predictions, weight = _rows(labels, predictions, sample_weight)
     if not labels.size or np.ptp(labels) == 0 or np.ptp(predictions) == 0:
         return 0.0
@@ -81,13 +80,13 @@ def pearson(labels, predictions, sample_weight=None):
 
 
 def spearman(labels, predictions, sample_weight=None):
-    """Spearman's correlation: Pearson's of the ranks, equal values sharing their mean rank."""
+    """Spearman correlation coefficient: Pearson's of the ranks; ties have their mean rank."""
     labels, predictions, weight = _rows(labels, predictions, sample_weight)
     return pearson(_ranks(labels), _ranks(predictions), weight)
 
 
 def mean_squared_error(labels, predictions, sample_weight=None):
-    """Mean of the squared differences."""
+    """Mean squared error."""
     labels, predictions, weight = _rows(labels, predictions, sample_weight)
     difference = labels.astype(np.float64) - predictions.astype(np.float64)
     return _ratio(np.sum(weight * difference**2), np.sum(weight))
@@ -108,13 +107,13 @@ MULTILABEL_METRICS = ("f1_micro", "f1_macro", "accuracy")
 
 
 def metric_names(kind, num_classes=0, known=None, chosen=None):
-    """Names of the metrics of a task, as a tuple, the one that tells most first.
+    """Returns the names of the metrics of a task; the first one is the main metric.
 
     Args:
         kind: See `probabilities`.
-        num_classes: Of a task with single labels.
-        known: Those of a known task; None: those that tell most.
-        chosen: One that is wanted besides, if it is of the kind.
+        num_classes: Number of classes of a task with single labels.
+        known: Metrics of a GLUE task; None: the defaults.
+        chosen: Additional metric, ignored if the kind does not have it.
     """
     if kind == "multilabel":
         return MULTILABEL_METRICS
@@ -127,7 +126,7 @@ def metric_names(kind, num_classes=0, known=None, chosen=None):
 
 
 def choosable_metrics(kind, num_classes=0, known=None):
-    """Names of all metrics that may be `chosen` in `metric_names`; arguments as there."""
+    """Returns the names of all metrics that `metric_names` accepts as `chosen`."""
     return tuple(
         name
         for name in (*METRICS, *MULTILABEL_METRICS)
@@ -136,58 +135,61 @@ def choosable_metrics(kind, num_classes=0, known=None):
 
 
 def classification_metrics(labels, logits, names=None, regression=False, sample_weight=None):
-    """Computes metrics from what a model puts out.
+    """Computes the metrics of single labels or of a regression.
 
     Args:
         labels: Class indices `(N,)`, or numbers `(N,)` for regression.
-        logits: `(N, C)`; predicted is the largest (the first of equals). For
-            regression the predicted numbers, `(N,)` or `(N, 1)`.
-        names: Of `METRICS`. None: those of `metric_names`.
+        logits: `(N, C)`; the class with the largest one is predicted. For regression the predicted
+            numbers, `(N,)` or `(N, 1)`.
+        names: Names in `METRICS`; None: those of `metric_names`.
         regression: Whether labels are numbers.
-        sample_weight: `(N,)`, or None for 1.
+        sample_weight: `(N,)`; None: 1.
 
     Returns:
-        Dictionary from name to float.
+        Dict from names to floats.
 
     Raises:
-        ValueError: For an unknown name, shapes that do not fit, or `f1` of
-            more than two classes.
+        ValueError: If a name is unknown, shapes do not match, or `f1` is used with more than two
+            classes.
     """
     labels, logits = np.asarray(labels), np.asarray(logits)
     if regression:
         predictions = logits.reshape(len(logits), -1)
         if predictions.shape[1] != 1:
-            raise ValueError(f"Regression needs one output a row. Received: {logits.shape}")
+            raise ValueError(f"Regression requires one output per row. Received: {logits.shape}")
         predictions = predictions[:, 0]
         names = names or metric_names("regression")
     else:
         if logits.ndim != 2:
-            raise ValueError(f"Logits (N, C) are needed. Received: shape={logits.shape}")
+            raise ValueError(f"Logits must have shape (N, C). Received: shape={logits.shape}")
         predictions = np.argmax(logits, axis=-1)
         names = names or metric_names("single_label", logits.shape[1])
         if "f1" in names and logits.shape[1] != 2:
-            raise ValueError(f"f1 needs two classes, f1_macro takes any. Received: {logits.shape}")
+            raise ValueError(
+                f"f1 requires two classes. Use f1_macro. Received: logits of shape {logits.shape}"
+            )
     unknown = [name for name in names if name not in METRICS]
     if unknown:
-        raise ValueError(f"Metrics must be of {', '.join(METRICS)}. Received: {unknown}")
+        raise ValueError(f"Metrics must be among {', '.join(METRICS)}. Received: {unknown}")
     return {name: METRICS[name](labels, predictions, sample_weight) for name in names}
 
 
 def multilabel_metrics(labels, chosen):
-    """Metrics of rows with any number of labels.
+    """Computes the metrics of multilabel classification.
 
     Args:
-        labels: `(N, C)`, 1 where a row has the label.
-        chosen: Boolean `(N, C)`, what is predicted.
+        labels: `(N, C)`, 1 if a row has the label.
+        chosen: Predicted labels, bool `(N, C)`.
 
     Returns:
-        Dict: `f1_micro` over all rows and labels; `f1_macro`, the mean of the labels' own;
-        `accuracy`, the share of rows with every label right.
+        Dict: `f1_micro` over all rows and labels; `f1_macro`, the mean F1 of the labels;
+        `accuracy`, the fraction of rows with all labels correct.
     """
     labels, chosen = np.asarray(labels) > 0, np.asarray(chosen, bool)
     if labels.ndim != 2 or labels.shape != chosen.shape:
         raise ValueError(
-            f"Labels and predictions (N, C) are needed. Received: {labels.shape}, {chosen.shape}"
+            "Labels and predictions must have shape (N, C). "
+            f"Received: {labels.shape}, {chosen.shape}"
         )
     each = [_class_f1(labels[:, c], chosen[:, c], 1.0) for c in range(labels.shape[1])]
     return {
@@ -197,36 +199,36 @@ def multilabel_metrics(labels, chosen):
     }
 
 
-def task_metrics(labels, shares, kind, names=None, deviation=1.0):
-    """Metrics of a task and its loss.
+def task_metrics(labels, predicted, kind, names=None, deviation=1.0):
+    """Computes the metrics of a task and its loss.
 
     Args:
-        labels: Class indices or numbers `(N,)`; of several labels `(N, C)`.
-        shares, kind: See `probabilities`.
-        names: Of `METRICS`; None: those that tell most.
+        labels: See `encode_labels`.
+        predicted, kind: See `probabilities`.
+        names: Names in `METRICS`; None: those of `metric_names`.
         deviation: See `mean_loss`.
 
     Returns:
-        Dict from name to float, `loss` the last.
+        Dict from names to floats; the last one is `loss`.
     """
     if kind == "multilabel":
-        named = multilabel_metrics(labels, shares > 0.5)
+        named = multilabel_metrics(labels, predicted > 0.5)
     else:
-        named = classification_metrics(labels, shares, names, regression=kind == "regression")
-    return {**named, "loss": mean_loss(labels, shares, kind, deviation)}
+        named = classification_metrics(labels, predicted, names, regression=kind == "regression")
+    return {**named, "loss": mean_loss(labels, predicted, kind, deviation)}
 
 
 def _rows(labels, predictions, sample_weight):
-    """Flat arrays without the rows of weight 0, and float64 weights."""
+    """Returns labels, predictions and float64 weights of the rows with a weight other than 0."""
     labels, predictions = np.asarray(labels), np.asarray(predictions)
     weight = np.ones(labels.shape) if sample_weight is None else np.asarray(sample_weight)
     if labels.ndim != 1 or not labels.shape == predictions.shape == weight.shape:
         raise ValueError(
-            "One label, prediction and weight a row are needed. Received: "
+            "Labels, predictions and weights must have the same shape (N,). Received: "
             f"{labels.shape}, {predictions.shape}, {weight.shape}"
         )
-    kept = weight != 0
-    return labels[kept], predictions[kept], weight[kept].astype(np.float64)
+    counted = weight != 0
+    return labels[counted], predictions[counted], weight[counted].astype(np.float64)
 
 
 def _ratio(numerator, denominator):

@@ -1,4 +1,4 @@
-"""Classifiers in checkpoints of other libraries: their labels, dropout rate and output units."""
+"""Classifier heads in checkpoints of other libraries: labels, dropout rate, regression units."""
 
 import dataclasses
 from reprlib import repr as shorten
@@ -10,10 +10,10 @@ from keras_attn.errors import UserError
 
 
 def read_classifier(config, path, dropout):
-    """Returns the arguments of the head, and the labels; see `Task.read_head`.
+    """Returns the arguments of the head and the labels; see `Task.read_head`.
 
     Raises:
-        UserError: If labels or dropout rate are invalid.
+        UserError: If the labels or the dropout rate are invalid.
     """
     labels, problem = read_labels(config, path), config.get("problem_type")
     multilabel = problem == "multi_label_classification"
@@ -26,9 +26,10 @@ def read_classifier(config, path, dropout):
     return heads, {"labels": labels}
 
 
-def written_classifier(trained, dropout):
+def write_classifier(trained, dropout):
     """Returns the fields of config.json that `read_classifier` reads."""
-    labels = trained.labels or ["LABEL_0"]
+    names = trained.files["labels"]
+    labels = names or ["LABEL_0"]
     return {
         **({dropout: trained.heads["dropout"]} if dropout else {}),
         "id2label": id2label(labels),
@@ -36,14 +37,14 @@ def written_classifier(trained, dropout):
         "problem_type": "multi_label_classification"
         if trained.heads.get("multilabel")
         else "single_label_classification"
-        if trained.labels
+        if names
         else "regression",
     }
 
 
-def in_units_of_labels(trained):
-    """The trained model whose regression head predicts in the units of the labels, as in other
-    libraries."""
+def rescale_regression(trained):
+    """Returns the model with a regression head that predicts labels without `label_mean` and
+    `label_deviation`, which other libraries lack."""
     heads = dict(trained.heads)
     mean, deviation = heads.pop("label_mean", 0.0), heads.pop("label_deviation", 1.0)
     if (mean, deviation) == (0.0, 1.0):

@@ -1,4 +1,4 @@
-"""Predictions of classifiers: rows of files in, labels and probabilities out, in the same order."""
+"""Prediction of files with classifiers, row by row."""
 
 import csv
 import itertools
@@ -16,35 +16,34 @@ from keras_attn.errors import UserError
 from keras_attn.tasks.classification import glue
 
 CHUNK = 4096  # rows held in memory
-PLACE = ("file", "line")  # of a row, where rows may be missing
+LOCATION = ("file", "line")  # columns of the output if rows may be skipped
 
 
 def predict_texts(predictor, texts, text_pairs, file, output):
-    """Writes a row for each text; arguments as those of `Task.predict_texts`."""
+    """Writes a row for each text; see `Task.predict_texts`."""
     _check_output(output)
     predictions = predictor.predict(texts, text_pairs or None)
-    _write_head(file, predictor, output)
+    _write_header(file, predictor, output)
     _write(file, predictions, predictor, output)
 
 
 def predict_file(predictor, source, file, output, batch_size, reading):
-    """Writes a row for each row of a file, in constant memory.
+    """Writes a row for each row of a file, in constant memory; see `Task.predict_file`.
 
-    Rows that cannot be read are an error, or with `on_bad_text="skip"` have none and are counted;
-    then every row begins with the file and line that it is of. Arguments as those of
-    `Task.predict_file`.
+    With `on_bad_text="skip"` rows that cannot be read are skipped and counted, and each row of the
+    output begins with its file and line.
     """
     _check_output(output)
-    asked = dict(reading)
-    tables = rows_of_files(predictor, source, asked.pop("format"), asked)
+    given = dict(reading)
+    tables = rows_of_files(predictor, source, given.pop("format"), given)
     iterator = itertools.chain.from_iterable(tables)
     first = list(itertools.islice(iterator, CHUNK))  # errors come before any output
-    placed = (asked["on_bad_text"] or predictor.config["data"]["on_bad_text"]) == "skip"
-    _write_head(file, predictor, output, placed)
+    located = (given["on_bad_text"] or predictor.config["data"]["on_bad_text"]) == "skip"
+    _write_header(file, predictor, output, located)
     chunk, count = first, 0
     while chunk:
         predictions = predictor.predict(*texts_of(chunk), batch_size)
-        _write(file, predictions, predictor, output, chunk if placed else None)
+        _write(file, predictions, predictor, output, chunk if located else None)
         count += len(chunk)
         chunk = list(itertools.islice(iterator, CHUNK))
     for rows in tables:
@@ -58,41 +57,41 @@ def predict_file(predictor, source, file, output, batch_size, reading):
 
 
 def texts_of(rows):
-    """Texts and second texts, or None, of rows of `iterate_rows`."""
+    """Returns the texts, and the second texts or None, of rows of `iterate_rows`."""
     paired = rows[0].text_pair is not None
     return [row.text for row in rows], [row.text_pair for row in rows] if paired else None
 
 
-def rows_of_files(predictor, source, format, asked):
-    """Returns the rows of each file, iterables that count what they skip.
+def rows_of_files(predictor, source, format, given):
+    """Returns the rows of each file: iterables that count skipped rows.
 
     Args:
         predictor: `Predictor`.
         source: A file, a glob, a list of them, or `tfds:NAME`.
-        format: See `iterate_rows`; None: what the name of a file tells.
-        asked: Further arguments of `iterate_rows`; None: as in training. Labels are read if it
-            has `label`.
+        format: See `iterate_rows`; None: detected from the file name.
+        given: Further arguments of `iterate_rows`; a value None: as in training. Labels are read
+            if it has `label`.
     """
     data = predictor.config["data"]
     if predictor.pairs and (format or _format(data, source)) == "lines":
         raise UserError(
-            "A file with two columns is needed by a model of pairs: TSV, CSV, "
-            f"JSONL or Parquet. Received: {source}"
+            "This model takes pairs of texts. Use a file with two text columns: TSV, CSV, JSONL "
+            f"or Parquet. Received: {source}"
         )
-    if asked["text_pair"] is not None and predictor.pairs is False:
+    if given["text_pair"] is not None and predictor.pairs is False:
         raise UserError(
-            "This model takes single texts, without a column of second texts. "
-            f"Received: text_pair={asked['text_pair']}"
+            "This model takes single texts. Leave text_pair out. "
+            f"Received: text_pair={given['text_pair']}"
         )
     return [
-        iterate_rows(name, **_reading(data, name, format or _format(data, name), asked))
+        iterate_rows(name, **_reading(data, name, format or _format(data, name), given))
         for name in find_files(source, tfds=True)
     ]
 
 
-def _reading(data, name, format, asked):
-    """How to read a file: as asked for, else as the model's training data were read."""
-    names = [name for name in ("text", "text_pair", "label") if name in asked]
+def _reading(data, name, format, given):
+    """Returns the arguments of `iterate_rows` for a file; by default those of the training data."""
+    names = [name for name in ("text", "text_pair", "label") if name in given]
     columns = {name: data[name] for name in names}
     if task := glue.task_of(data["task"]):
         table = not name.startswith("tfds:")
@@ -100,8 +99,8 @@ def _reading(data, name, format, asked):
             header_names(
                 name,
                 format,
-                asked["encoding"] or data["encoding"],
-                asked["max_line"] or data.get("max_line"),
+                given["encoding"] or data["encoding"],
+                given["max_line"] or data.get("max_line"),
             )
             if table
             else ()
@@ -113,11 +112,11 @@ def _reading(data, name, format, asked):
         if format in ("lines", "label_text") and "label" in columns:
             columns["label"] = "label"
     reading = {**columns, "on_bad_text": data["on_bad_text"]}
-    reading.update((key, value) for key, value in asked.items() if value is not None)
-    # Files of named columns have a header. That there is none was said of numbered ones.
+    reading.update((key, value) for key, value in given.items() if value is not None)
+    # Files with named columns have a header; data.header=False applies to column indices.
     trained = (data[column] for column in ("text", "text_pair", "label"))
     named = any(column and not str(column).isdigit() for column in trained)
-    header = data["header"] or (named and asked["text"] is None) or None
+    header = data["header"] or (named and given["text"] is None) or None
     reading.setdefault("encoding", data["encoding"])
     reading.setdefault("max_line", data.get("max_line"))
     if "label" in reading and reading["label"] is None:
@@ -126,20 +125,20 @@ def _reading(data, name, format, asked):
 
 
 def _format(data, name):
-    """What the ending of a name meant in training, or means, or the format of the training data."""
+    """Returns the format of a file: of training files with its extension, else by its name."""
     trained = data["format"]
-    if trained and _ending(name) == _ending(data["train"] or ""):
+    if trained and _extension(name) == _extension(data["train"] or ""):
         return trained
     return format_from_name(name) or trained
 
 
-def _ending(name):
+def _extension(name):
     return os.path.splitext(name.lower().removesuffix(".gz"))[1]
 
 
 def _check_output(output):
     if output.endswith(".json"):
-        raise UserError(f"--output must end in .jsonl: a row is an object. Received: {output}")
+        raise UserError(f"--output must end in .jsonl, not .json. Received: {output}")
 
 
 def _is_json(output):
@@ -149,41 +148,41 @@ def _is_json(output):
 def _table(file, output):
     if output.endswith(".csv"):
         return csv.writer(file, lineterminator="\n")
-    # As TSV is read, here and in GLUE: quotes are ordinary characters.
+    # Quotes are ordinary characters in TSV, as in GLUE.
     return csv.writer(
         file, delimiter="\t", quoting=csv.QUOTE_NONE, quotechar=None, lineterminator="\n"
     )
 
 
-def _write_head(file, predictor, output, placed=False):
+def _write_header(file, predictor, output, located=False):
     if not _is_json(output):
-        heads = ["label", *predictor.labels] if predictor.labels else ["value"]
+        columns = ["label", *predictor.labels] if predictor.labels else ["value"]
         try:
-            _table(file, output).writerow([*(PLACE if placed else ()), *heads])
+            _table(file, output).writerow([*(LOCATION if located else ()), *columns])
         except csv.Error:
             raise UserError(
-                "Labels that hold a tab or line break need an --output that ends in "
-                f".csv or .jsonl. Received: {output}"
+                "Labels with tabs or line breaks require an --output that ends in .csv or "
+                f".jsonl. Received: {output}"
             ) from None
 
 
 def _write(file, predictions, predictor, output, rows=None):
-    """Writes JSONL, CSV or TSV, as the name of the output says; of `rows`, where they are."""
-    places = [
-        dict(zip(PLACE, (display_name(row.file), row.line), strict=True)) for row in rows or ()
+    """Writes JSONL, CSV or TSV by the extension of the output, with the locations of `rows`."""
+    locations = [
+        dict(zip(LOCATION, (display_name(row.file), row.line), strict=True)) for row in rows or ()
     ]
-    places = places or [{}] * len(predictions)
+    locations = locations or [{}] * len(predictions)
     if _is_json(output):
         file.write(
             "".join(
-                json.dumps({**place, **row}, ensure_ascii=False) + "\n"
-                for place, row in zip(places, predictions, strict=True)
+                json.dumps({**location, **row}, ensure_ascii=False) + "\n"
+                for location, row in zip(locations, predictions, strict=True)
             )
         )
         return
     table = _table(file, output)
-    for place, row in zip(places, predictions, strict=True):
-        table.writerow([*place.values(), *_cells(row, predictor)])
+    for location, row in zip(locations, predictions, strict=True):
+        table.writerow([*location.values(), *_cells(row, predictor)])
 
 
 def _cells(row, predictor):

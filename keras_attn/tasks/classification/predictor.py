@@ -1,4 +1,4 @@
-"""Classifiers in use: texts in, labels and probabilities out."""
+"""Inference with classifiers: labels and probabilities of texts."""
 
 import numpy as np
 
@@ -8,20 +8,21 @@ from keras_attn.tasks.embedder import Embedder, listed
 
 
 class Predictor(Embedder):
-    """A finetuned BERT, GPT-2 or XLNet, which classifies texts besides.
+    """A finetuned classifier or regression model, which also embeds texts.
 
     Attributes:
         labels: Names of the classes, in the order of the probabilities; empty for regression.
-        pairs: Whether it takes pairs of texts; None if both will do.
+        pairs: Whether the model takes pairs of texts; None: single texts or pairs.
         kind: "single_label", "multilabel" or "regression".
-        label_separator: Of several labels in a table.
-        label_deviation: Of a regression: the unit of the errors in its loss.
+        label_separator: Separator of the labels of a multilabel row in tables.
+        label_deviation: Standard deviation of the labels of a regression, by which the errors in
+            its loss are divided.
     """
 
     def __init__(self, trained):
         super().__init__(trained)
-        self.labels = trained.labels
-        self.pairs = trained.pairs
+        self.labels = trained.files["labels"]
+        self.pairs = trained.files.get("pairs")
         self.kind = (
             "regression"
             if not self.labels
@@ -35,17 +36,21 @@ class Predictor(Embedder):
 
         Args:
             texts: List of strings, or of (text, text_pair) tuples.
-            text_pairs: List of strings, for a model of pairs.
-            batch_size: Rows worked on together; the results do not depend on it.
+            text_pairs: List of strings, if the model takes pairs of texts.
+            batch_size: Batch size; the results do not depend on it.
 
         Returns:
-            A list of dicts in the order of the texts: `label` (of multilabel `labels`, those of
-            more than one half) and `probabilities` (dict by label), or `value` for regression.
+            A list of dicts in the order of the texts: `label` (for multilabel `labels`, with a
+            probability above 0.5) and `probabilities` (dict by label), or `value` for regression.
         """
         return [self._named(row) for row in self.probabilities(texts, text_pairs, batch_size)]
 
     def encode(self, texts, text_pairs=None):
-        """As of `Embedder`; raises a `UserError` if the model takes pairs and these are none."""
+        """Returns a batch of the model; see `Embedder.encode`.
+
+        Raises:
+            UserError: If the model takes pairs of texts and `text_pairs` is None, or the converse.
+        """
         self._check_pairs(text_pairs)
         return super().encode(texts, text_pairs)
 
@@ -57,12 +62,10 @@ class Predictor(Embedder):
             )
 
     def probabilities(self, texts, text_pairs=None, batch_size=64):
-        """Probabilities, or the values of a regression, as an array.
+        """Returns probabilities, or the values of a regression, as an array.
 
         Args:
-            texts: As in `predict`.
-            text_pairs: As in `predict`.
-            batch_size: As in `predict`.
+            texts, text_pairs, batch_size: See `predict`.
 
         Returns:
             float64 `(N, C)`; C is 1 for regression.
@@ -84,11 +87,11 @@ class Predictor(Embedder):
         )
         return np.concatenate([np.zeros((0, len(self.labels) or 1)), *rows])
 
-    def _named(self, shares):
+    def _named(self, row):
         if self.kind == "regression":
-            return {"value": float(shares[0])}
+            return {"value": float(row[0])}
         if self.kind == "multilabel":
-            chosen = {"labels": [self.labels[number] for number in np.flatnonzero(shares > 0.5)]}
+            chosen = {"labels": [self.labels[number] for number in np.flatnonzero(row > 0.5)]}
         else:
-            chosen = {"label": self.labels[int(np.argmax(shares))]}
-        return {**chosen, "probabilities": dict(zip(self.labels, shares.tolist(), strict=True))}
+            chosen = {"label": self.labels[int(np.argmax(row))]}
+        return {**chosen, "probabilities": dict(zip(self.labels, row.tolist(), strict=True))}

@@ -1,18 +1,17 @@
-"""From what a classifier puts out to probabilities, and their loss, in float64."""
+"""Probabilities of a classifier from its logits, and their loss, in float64."""
 
 import numpy as np
 
-_LEAST = np.finfo(np.float64).tiny  # stands for a probability of 0 where a logarithm is taken
-_ROUNDING = np.finfo(np.float64).eps / 2  # what 1 - p cannot be told from 0 below
+_SMALLEST = np.finfo(np.float64).tiny  # bounds probabilities in logarithms
+_ROUNDING = np.finfo(np.float64).eps / 2  # a smaller 1 - p is rounded to 0
 
 
 def probabilities(logits, kind):
-    """Probabilities of classes.
+    """Returns the predictions of a classifier or a regression.
 
     Args:
         logits: `(N, C)`.
-        kind: "single_label", where they add up to 1; "multilabel", where each label has its own;
-            or "regression", whose values stay as they are.
+        kind: "single_label" (softmax), "multilabel" (sigmoid) or "regression" (no change).
 
     Returns:
         float64 `(N, C)`.
@@ -27,19 +26,19 @@ def probabilities(logits, kind):
     return odds / odds.sum(axis=-1, keepdims=True)
 
 
-def mean_loss(labels, shares, kind, deviation=1.0):
-    """Mean cross-entropy, or squared error of a regression, as the loss of training is.
+def mean_loss(labels, predicted, kind, deviation=1.0):
+    """Returns the training loss: mean cross-entropy, or mean squared error of a regression.
 
     Args:
-        labels: Class indices or numbers `(N,)`; of several labels 0 and 1, `(N, C)`.
-        shares: As `probabilities` gives them.
-        kind: As there.
-        deviation: `label_deviation` of a regression's model, the unit of the errors.
+        labels: See `encode_labels`.
+        predicted: Predictions that `probabilities` returned.
+        kind: See `probabilities`.
+        deviation: `label_deviation` of a regression model, by which errors are divided.
     """
     if kind == "regression":
-        return float(np.mean(((shares[:, 0] - labels) / deviation) ** 2))
+        return float(np.mean(((predicted[:, 0] - labels) / deviation) ** 2))
     if kind == "multilabel":
-        own = np.where(labels > 0, shares, np.maximum(1.0 - shares, _ROUNDING))
+        own = np.where(labels > 0, predicted, np.maximum(1.0 - predicted, _ROUNDING))
     else:
-        own = shares[np.arange(len(labels)), labels]
-    return float(-np.mean(np.log(np.maximum(own, _LEAST))))
+        own = predicted[np.arange(len(labels)), labels]
+    return float(-np.mean(np.log(np.maximum(own, _SMALLEST))))

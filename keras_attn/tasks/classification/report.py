@@ -1,4 +1,4 @@
-"""The page that a finetuning run leaves on its validation: report.html."""
+"""report.html of a classifier: the predictions for the validation split."""
 
 import numpy as np
 
@@ -9,22 +9,23 @@ from keras_attn.reports.run_report import NAME, about_the_run, write_page
 from keras_attn.reports.sections import curves, numbers
 from keras_attn.tasks.classification import baseline
 from keras_attn.tasks.classification import report_sections as sections
+from keras_attn.tasks.classification.baseline_tables import accuracy_table, error_table
 from keras_attn.tasks.classification.report_numbers import decisions, one_hot
 from keras_attn.tasks.finetuning.seed_statistics import metrics_among
 from keras_attn.training.records import read_records
 
 
-def write_report(run, results, baselines, tables, names, encoded, shares, kind):
-    """Writes the report of a finished run (the chief does), and says where it is.
+def write_report(run, results, baselines, tables, names, encoded, predicted, kind):
+    """Writes the report of a finished run on the chief, and prints its path.
 
     Args:
         run: `Run`.
         results: As in results.json.
         baselines: `Baselines`, on the chief.
         tables: `Table` of each split, `train` and `validation`.
-        names: Of the classes; none for regression.
-        encoded: Labels of each split: class indices or numbers `(N,)`; of several labels `(N, C)`.
-        shares, kind: Of the validation rows, see `probabilities`.
+        names: Names of the classes; () for regression.
+        encoded: Labels of each split; see `encode_labels`.
+        predicted, kind: Predictions for the validation split; see `probabilities`.
 
     Raises:
         UserError: If it cannot be written.
@@ -32,16 +33,17 @@ def write_report(run, results, baselines, tables, names, encoded, shares, kind):
     if run.chief:
         labels, rows, found = encoded["validation"], tables["validation"], metrics_among(results)
         if kind == "regression":
-            beat, parts = _of_numbers(baselines), []
-            errors = sections.regression(labels, shares[:, 0], rows)
+            compared, middle = _compare_errors(baselines), []
+            errors = sections.regression(labels, predicted[:, 0], rows)
             subtitle = counted(len(rows), "validation row") + " · regression"
         else:
-            beat, parts, errors = _of_classes(baselines, tables, names, encoded, shares, kind)
+            compared = _compare_accuracies(baselines, len(rows))
+            middle, errors = _classes(tables, names, encoded, predicted, kind)
             subtitle = (
                 counted(len(rows), "validation row")
                 + " · "
                 + (
-                    counted(len(names), "label, any number a row", "labels, any number a row")
+                    counted(len(names), "label") + " · multilabel"
                     if kind == "multilabel"
                     else counted(len(names), "class", "classes")
                 )
@@ -49,8 +51,8 @@ def write_report(run, results, baselines, tables, names, encoded, shares, kind):
         write_page(
             run.workdir,
             subtitle,
-            section("Results", numbers(found), beat, _notes(run, tables)),
-            parts,
+            section("Results", numbers(found), compared, _notes(run, tables)),
+            middle,
             curves(read_records(run.workdir.path), next(iter(found))),
             errors,
             about_the_run(
@@ -59,77 +61,76 @@ def write_report(run, results, baselines, tables, names, encoded, shares, kind):
                 {
                     "training rows": f"{len(tables['train']):,}",
                     "validation rows": f"{len(tables['validation']):,}",
-                    "rows left out": f"{sum(tables['train'].skipped.values()):,}",
+                    "skipped rows": f"{sum(tables['train'].skipped.values()):,}",
                 },
             ),
         )
         run.say(run.workdir / NAME)
-    run.meet()  # a worker that ended before would look lost to the chief
+    run.meet()  # the chief would report a worker that ends earlier as lost
 
 
-def _of_numbers(baselines):
-    """What a regression has to beat."""
-    return sections.errors_to_beat(
+def _compare_errors(baselines):
+    return error_table(
         [
             ("this model", baselines.model),
             ("bag of bigrams, ridge regression", baselines.bag_of_bigrams),
-            ("always the mean of training", baselines.constant),
+            ("always the mean training label", baselines.constant),
         ]
     )
 
 
-def _of_classes(baselines, tables, names, encoded, shares, kind):
-    """What is to be beaten as a table, the sections on classes, and that on errors."""
-    rows, several = tables["validation"], kind == "multilabel"
-    actual, predicted, sure, right = decisions(encoded["validation"], shares, kind)
+def _compare_accuracies(baselines, rows):
+    constant = join("always ", isolated(baselines.constant_class), ", most frequent in training")
+    return accuracy_table(
+        [
+            ("this model", baselines.model),
+            ("bag of bigrams, logistic regression", baselines.bag_of_bigrams),
+            (constant, baselines.constant),
+        ],
+        rows,
+    )
+
+
+def _classes(tables, names, encoded, predicted, kind):
+    """Returns the sections on classes, and the section on errors."""
+    several = kind == "multilabel"
+    actual, chosen, confidence, right = decisions(encoded["validation"], predicted, kind)
     if several:
         training, confused = encoded["train"] > 0, ""
     else:
         training = one_hot(encoded["train"], len(names))
-        confused = sections.confusion(names, encoded["validation"], shares.argmax(axis=1))
-    beat = sections.lines_to_beat(
-        [
-            ("this model", baselines.model),
-            ("bag of bigrams, logistic regression", baselines.bag_of_bigrams),
-            (
-                join("always ", isolated(baselines.constant_class), ", most frequent in training"),
-                baselines.constant,
-            ),
-        ],
-        len(rows),
-    )
-    parts = [
+        confused = sections.confusion(names, encoded["validation"], predicted.argmax(axis=1))
+    middle = [
         columns(
-            sections.classes(names, actual, predicted, training.sum(axis=0), every=several),
+            sections.classes(names, actual, chosen, training.sum(axis=0), every=several),
             confused,
         ),
-        sections.calibrated(sure.ravel(), right.ravel()),
+        sections.calibrated(confidence.ravel(), right.ravel()),
     ]
-    errors = sections.errors(
-        names, actual, predicted, shares, np.where(right, 0, sure).max(axis=1), rows
-    )
-    return beat, parts, errors
+    wrong = np.where(right, 0, confidence).max(axis=1)
+    errors = sections.errors(names, actual, chosen, predicted, wrong, tables["validation"])
+    return middle, errors
 
 
 def _notes(run, tables):
-    """What makes the numbers better than they are."""
+    """Returns notes on what biases the metrics."""
     config, notes = run.config, []
     shared = count_shared_rows(tables["train"], tables["validation"])
     if shared:
         overlap = counted(
             shared,
-            "validation row is a training row, too",
-            "validation rows are training rows, too",
+            "validation row is also a training row",
+            "validation rows are also training rows",
         )
-        notes.append(f"{overlap}: the numbers say nothing about new texts.")
+        notes.append(f"{overlap}: the metrics overestimate the performance on new texts.")
     if config.eval.metric or config.eval.patience:
         notes.append(
-            "The validation rows also chose the weights (eval.metric, eval.patience), "
-            "which flatters: give finetune.evaluate other rows."
+            "The weights were selected on the validation split (eval.metric, eval.patience), so "
+            "the metrics have a selection bias: run finetune.evaluate on other rows."
         )
     if len(tables["train"]) > baseline.MOST_BASELINE_ROWS:
         notes.append(
-            f"The bag of bigrams learns from {baseline.MOST_BASELINE_ROWS:,} of the "
-            f"{len(tables['train']):,} training rows, spread evenly."
+            f"The bag of bigrams is trained on {baseline.MOST_BASELINE_ROWS:,} of the "
+            f"{len(tables['train']):,} training rows, evenly spaced."
         )
     return [tag("p", note, class_="faint") for note in notes]

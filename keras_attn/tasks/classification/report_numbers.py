@@ -1,4 +1,4 @@
-"""What a report says of predictions, in NumPy."""
+"""Statistics of predictions for reports and results.json, in NumPy."""
 
 import math
 from typing import NamedTuple
@@ -7,11 +7,11 @@ import numpy as np
 
 from keras_attn.tasks.classification.metrics import confusion_counts
 
-Z = 1.959963984540054  # of a normal value, 95 % lie within so many deviations
+Z = 1.959963984540054  # 97.5 % quantile of the standard normal distribution
 
 
 class Scores(NamedTuple):
-    """Precision, recall and F1; 0.0 where one is not defined."""
+    """Precision, recall and F1; 0.0 if undefined."""
 
     precision: float
     recall: float
@@ -19,15 +19,14 @@ class Scores(NamedTuple):
 
 
 def class_scores(actual, predicted, every=False):
-    """Scores of each class, and their averages.
+    """Returns precision, recall and F1 of each class, and their averages.
 
     Args:
-        actual, predicted: bool `(N, C)`, the classes that a row has and is given.
-        every: Whether macro is the mean of all classes, or of those that occur, in `actual` or
-            `predicted`.
+        actual, predicted: Labels and predictions, bool `(N, C)`.
+        every: Whether the macro average includes classes that occur in neither.
 
     Returns:
-        `(scores of each class, macro, micro)`. Micro counts all decisions alike.
+        (`Scores` of each class, macro average, micro average).
     """
     hits = np.sum(actual & predicted, axis=0)
     given, wanted = predicted.sum(axis=0), actual.sum(axis=0)
@@ -46,57 +45,60 @@ def _scores(hits, given, wanted):
 
 
 def one_hot(classes, count):
-    """Class indices `(N,)` as bool `(N, count)`."""
+    """Returns class indices `(N,)` as bool `(N, count)`."""
     return np.asarray(classes)[:, None] == np.arange(count)
 
 
 class Decisions(NamedTuple):
-    """What is so and what is predicted, `(N, C)`; how sure that is and whether it is right.
+    """Labels and predictions as decisions on classes.
 
-    The last two are `(N, 1)` of single labels and `(N, C)` of several, each of which is decided.
+    Attributes:
+        actual, predicted: bool `(N, C)`.
+        confidence: Probability of each decision: `(N, C)` for multilabel, else `(N, 1)`.
+        right: Whether each decision is correct, in the shape of `confidence`.
     """
 
     actual: np.ndarray
     predicted: np.ndarray
-    sure: np.ndarray
+    confidence: np.ndarray
     right: np.ndarray
 
 
-def decisions(labels, shares, kind):
-    """`Decisions` of probabilities `(N, C)`; labels and kind as in `details`."""
+def decisions(labels, predicted, kind):
+    """Returns the `Decisions` of probabilities `(N, C)`; labels and kind as in `class_details`."""
     if kind == "multilabel":
-        actual, predicted = np.asarray(labels) > 0, shares > 0.5
-        return Decisions(actual, predicted, np.maximum(shares, 1 - shares), actual == predicted)
-    actual, predicted = (
-        one_hot(classes, shares.shape[1]) for classes in (labels, shares.argmax(axis=1))
+        actual, chosen = np.asarray(labels) > 0, predicted > 0.5
+        return Decisions(actual, chosen, np.maximum(predicted, 1 - predicted), actual == chosen)
+    actual, chosen = (
+        one_hot(classes, predicted.shape[1]) for classes in (labels, predicted.argmax(axis=1))
     )
     return Decisions(
         actual,
-        predicted,
-        shares.max(axis=1, keepdims=True),
-        (actual == predicted).all(axis=1, keepdims=True),
+        chosen,
+        predicted.max(axis=1, keepdims=True),
+        (actual == chosen).all(axis=1, keepdims=True),
     )
 
 
-def details(names, labels, shares, kind):
-    """What results.json tells of each class.
+def class_details(names, labels, predicted, kind):
+    """Returns the entries of results.json on classes.
 
     Args:
-        names: Of the classes; none for regression.
-        labels: Class indices or numbers `(N,)`; of several labels `(N, C)`.
-        shares, kind: See `probabilities`.
+        names: Names of the classes; () for regression.
+        labels: See `encode_labels`.
+        predicted, kind: See `probabilities`.
 
     Returns:
-        Dict: `classes`, by name `precision`, `recall`, `f1` and how many `rows` it has; `macro` and
-        `micro`, the same of all; of single labels `confusion`, rows by label (a list) and
-        prediction; `calibration_error`; `accuracy_range`, the ends of `share_interval`. Empty for
+        Dict: `classes`, with `precision`, `recall`, `f1` and the number of `rows` of each class by
+        name; their averages `macro` and `micro`; for single labels `confusion`, counts by label
+        and prediction; `calibration_error`; `accuracy_range`, see `proportion_interval`. Empty for
         regression.
     """
     if kind == "regression":
         return {}
     several = kind == "multilabel"
-    actual, predicted, sure, right = decisions(labels, shares, kind)
-    each, macro, micro = class_scores(actual, predicted, every=several)
+    actual, chosen, confidence, right = decisions(labels, predicted, kind)
+    each, macro, micro = class_scores(actual, chosen, every=several)
     found = {
         "classes": {
             name: {**scores._asdict(), "rows": int(rows)}
@@ -104,24 +106,24 @@ def details(names, labels, shares, kind):
         },
         "macro": macro._asdict(),
         "micro": micro._asdict(),
-        "calibration_error": float(calibration(sure.ravel(), right.ravel())[1]),
-        "accuracy_range": [*share_interval(float(right.all(axis=1).mean()), len(right))],
+        "calibration_error": float(calibration(confidence.ravel(), right.ravel())[1]),
+        "accuracy_range": [*proportion_interval(float(right.all(axis=1).mean()), len(right))],
     }
     if not several:
         found["confusion"] = (
-            confusion_counts(labels, shares.argmax(axis=1), len(names)).astype(int).tolist()
+            confusion_counts(labels, predicted.argmax(axis=1), len(names)).astype(int).tolist()
         )
     return found
 
 
-def mean_scores(found):
-    """Means of the scores of classes over runs on the same rows.
+def mean_class_scores(found):
+    """Averages the scores of classes over runs on the same rows.
 
     Args:
-        found: Dicts of `classes`, `macro` and `micro`, as `details` tells them; or without.
+        found: Results of the runs, which may contain the entries of `class_details`.
 
     Returns:
-        One such dict; empty if one of them has none.
+        Dict of `classes`, `macro` and `micro`; empty if a run lacks them.
     """
     if not all("classes" in one for one in found):
         return {}
@@ -139,8 +141,8 @@ def mean_scores(found):
     }
 
 
-def told_classes(found):
-    """Lines of what `details` tells of classes; none without them."""
+def class_lines(found):
+    """Yields the lines of a table of the scores of classes, if there are any."""
     classes = found.get("classes", {})
     if classes:
         width = max(map(len, ["", *classes])) + 1
@@ -157,20 +159,20 @@ def told_classes(found):
             ).rstrip()
 
 
-def share_interval(share, rows):
-    """Ends of the 95 % interval of a share of independent rows.
+def proportion_interval(proportion, rows):
+    """Returns the Wilson 95 % confidence interval of a proportion of independent rows.
 
     Reference:
         Wilson, Probable inference, the law of succession, and statistical inference, 1927.
     """
-    middle = share + Z**2 / (2 * rows)
-    half = Z * math.sqrt(share * (1 - share) / rows + Z**2 / (4 * rows**2))
+    middle = proportion + Z**2 / (2 * rows)
+    half = Z * math.sqrt(proportion * (1 - proportion) / rows + Z**2 / (4 * rows**2))
     low, high = ((middle + side) / (1 + Z**2 / rows) for side in (-half, half))
     return max(0.0, low), min(1.0, high)
 
 
 class Bin(NamedTuple):
-    """Predictions whose probability lies in `[low, high)`; the last bin has 1, too."""
+    """Predictions with a probability in `[low, high)`; the last bin includes 1."""
 
     low: float
     high: float
@@ -180,16 +182,16 @@ class Bin(NamedTuple):
 
 
 def calibration(probabilities, right, bins=10):
-    """Compares the probabilities of predictions with how often these were right.
+    """Compares the probabilities of predictions with their accuracy.
 
     Args:
-        probabilities: `(N,)`, of what was predicted.
-        right: bool `(N,)`.
-        bins: Into which [0, 1] is cut.
+        probabilities: Probabilities of the predictions, `(N,)`.
+        right: Whether each prediction is correct, bool `(N,)`.
+        bins: Number of bins of [0, 1].
 
     Returns:
-        `(bins that have rows, expected calibration error)`: the mean difference between
-        probability and accuracy of a bin, weighted by its rows.
+        (bins that are not empty, expected calibration error): the mean absolute difference
+        between the probability and the accuracy of a bin, weighted by its rows.
 
     Reference:
         Guo et al., On calibration of modern neural networks, 2017, eq. 3.
@@ -211,13 +213,13 @@ def calibration(probabilities, right, bins=10):
     return found, error
 
 
-def surest_errors(sure, right, most=20):
-    """Numbers of the rows whose prediction was wrong, the surest first."""
+def most_confident_errors(confidence, right, most=20):
+    """Returns the numbers of the wrong predictions, by decreasing confidence."""
     wrong = np.flatnonzero(~right)
-    return wrong[np.argsort(-sure[wrong], kind="stable")][:most]
+    return wrong[np.argsort(-confidence[wrong], kind="stable")][:most]
 
 
 def most_confused(counts, most):
-    """The classes with the most errors in a confusion matrix `(C, C)`, in ascending order."""
+    """Returns the classes with the most errors in a confusion matrix `(C, C)`, sorted."""
     errors = counts.sum(axis=0) + counts.sum(axis=1) - 2 * np.diag(counts)
     return np.sort(np.argsort(-errors, kind="stable")[:most])

@@ -1,16 +1,8 @@
-"""Classification: labeled texts in, a model that classifies out."""
-
-import dataclasses
-import hashlib
+"""Classification of texts and text pairs, and regression."""
 
 import numpy as np
-import tensorflow as tf
 
 from keras_attn.data.batches import TableBatches
-from keras_attn.data.sources.docstrings import labelled_docstrings
-from keras_attn.data.sources.files import file_sha256
-from keras_attn.data.sources.table_formats import format_from_name
-from keras_attn.data.sources.tables import Table, read_table
 from keras_attn.data.text_examples import (
     TextExamples,
     check_windows,
@@ -18,35 +10,31 @@ from keras_attn.data.text_examples import (
     tokenize_texts,
 )
 from keras_attn.errors import UserError
-from keras_attn.tasks.classification import glue, other_libraries
+from keras_attn.tasks.classification import other_libraries
 from keras_attn.tasks.classification.baseline import compute_baselines
-from keras_attn.tasks.classification.data_summary import tell_rows, warn_of_rare_labels
+from keras_attn.tasks.classification.baseline_tables import baselines_of_runs
+from keras_attn.tasks.classification.data_summary import summarize_data
 from keras_attn.tasks.classification.evaluate import evaluate
 from keras_attn.tasks.classification.export import Exported
-from keras_attn.tasks.classification.labels import (
-    LabelSet,
-    balanced_weights,
-    encode_labels,
-    read_label_file,
-)
-from keras_attn.tasks.classification.metrics import choosable_metrics, metric_names, task_metrics
+from keras_attn.tasks.classification.labels import balanced_weights, read_label_file
+from keras_attn.tasks.classification.metrics import choosable_metrics, task_metrics
 from keras_attn.tasks.classification.prediction_files import predict_file, predict_texts
 from keras_attn.tasks.classification.predictor import Predictor
 from keras_attn.tasks.classification.probabilities import probabilities
 from keras_attn.tasks.classification.report import write_report
-from keras_attn.tasks.classification.report_numbers import details, mean_scores, told_classes
-from keras_attn.tasks.classification.report_sections import (
-    mean_classes,
-    runs_to_beat,
-    surest_errors_of_best,
+from keras_attn.tasks.classification.report_numbers import (
+    class_details,
+    class_lines,
+    mean_class_scores,
 )
+from keras_attn.tasks.classification.report_sections import link_to_errors, mean_scores_of_classes
+from keras_attn.tasks.classification.splits import choose_labeled_task, hashes_of, read_splits
 from keras_attn.tasks.contract import Plan, Task
 from keras_attn.tasks.finetuning.choices import (
     ROW_COUNTS,
     check_training,
     choose_best,
     choose_buckets,
-    choose_rows,
 )
 from keras_attn.tasks.finetuning.defaults import FinetuningDefaults
 from keras_attn.tasks.model_arguments import require_float32, with_defaults
@@ -56,8 +44,8 @@ from keras_attn.tasks.tokenizer_choice import choose_tokenizer
 class Classification(Task):
     """Classification, multilabel classification and regression.
 
-    What differs between them is in the modules of this package, by the kind of labels:
-    "single_label", "multilabel" or "regression".
+    The modules of this package implement each kind of labels: "single_label", "multilabel" or
+    "regression".
     """
 
     name = "classification"
@@ -65,7 +53,7 @@ class Classification(Task):
 
     def plan(self, run):
         config, family = run.config, run.family
-        labeled, defaults = _labeled_task(config.data), FinetuningDefaults(run)
+        labeled, defaults = choose_labeled_task(config.data), FinetuningDefaults(run)
         model = family.model_class(self.name)
         defaults.choose_pooling(model.OWN)
         pooled = config.model.pooling == "cls" and family.has_pooler
@@ -74,80 +62,50 @@ class Classification(Task):
         check_training(run, architecture.get("num_layers", 0))
         if config.train.class_weights and labeled.kind != "single_label":
             raise UserError(
-                f"train.class_weights needs one class a row. Received: data.task={labeled.kind}"
+                f"train.class_weights requires single labels. Received: data.task={labeled.kind}"
             )
-        tables, targets = _read_splits(run, labeled)
+        tables, targets = read_splits(run, labeled)
         best = choose_best(
-            config.eval,
+            run,
             targets.metrics,
             tables["validation"],
-            run.compared,
             choosable_metrics(labeled.kind, len(targets.names), labeled.metrics),
         )
-        tokenizer = choose_tokenizer(
-            run, lambda: tables["train"].texts + (tables["train"].text_pairs or [])
-        )
+        texts, text_pairs = tables["train"].texts, tables["train"].text_pairs
+        tokenizer = choose_tokenizer(run, lambda: texts + (text_pairs or []))
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
-        tokens = tokenize_texts(tables["train"].texts, tables["train"].text_pairs, tokenizer)
+        tokens = tokenize_texts(texts, text_pairs, tokenizer)
         defaults.choose_length(
-            tokens.row_lengths,
-            architecture.get("max_length"),
-            tables["train"].text_pairs is not None,
+            tokens.row_lengths, architecture.get("max_length"), text_pairs is not None
         )
         if config.data.windows is not None:
-            check_windows(config.data.windows, config.data.length, tables["train"].text_pairs)
-        run.fit_memory(architecture)
-        train = _examples(run, tables["train"], targets.encoded["train"], tokenizer, tokens)
-        validation = tables["validation"] and _examples(
-            run, tables["validation"], targets.encoded["validation"], tokenizer
-        )
-        defaults.choose_training(train.num_examples, architecture["hidden_dim"])
-        defaults.report()
-        tell_rows(run, tables, targets, train, validation)
-        # First: `start` makes the folder that of a run, which predicts by its labels.
-        _write_labels(run, targets, tables["train"])
+            check_windows(config.data.windows, config.data.length, text_pairs)
         heads = {
             "num_classes": len(targets.names) or 1,
             "dropout": config.model.dropout,
             "pooling": model.OWN if config.model.pooling == "cls" else "mean",
             "multilabel": labeled.kind == "multilabel",
         }
-        other = _other_classes(run, targets, heads)
-        if other:  # that head would start with their meaning
+        run.fit_memory(architecture, heads)
+        train = _examples(run, tables["train"], targets.encoded["train"], tokenizer, tokens)
+        validation = tables["validation"] and _examples(
+            run, tables["validation"], targets.encoded["validation"], tokenizer
+        )
+        defaults.choose_training(train.num_examples, architecture["hidden_dim"])
+        defaults.report()
+        summarize_data(run, tables, targets, train, validation)
+        # Before `run.start`, after which the workdir can be loaded for prediction.
+        _write_labels(run, targets, tables["train"])
+        other = _has_other_classes(run, targets, heads)
+        if other:  # the weights of the pretrained head belong to other classes
             new = [*new, "logits_dense"]
         if labeled.kind == "regression":
-            heads.update(_scale(run, targets.encoded["train"], other))
-        newest = {}
-
-        def metrics(model, results, logits, stop):
-            shares = probabilities(logits[: validation.num_examples], labeled.kind)
-            shares = mean_by_text(shares, validation.owners, validation.num_texts)
-            newest["shares"] = shares
-            return task_metrics(
-                targets.encoded["validation"],
-                shares,
-                labeled.kind,
-                targets.metrics,
-                heads.get("label_deviation", 1.0),
-            )
-
-        def notes():
-            return (
-                details(
-                    targets.names, targets.encoded["validation"], newest["shares"], labeled.kind
-                )
-                if newest
-                else {}
-            )
-
-        def finish(results):
-            if newest:  # not without validation rows
-                _report(run, results, defaults, tables, targets, newest["shares"], labeled.kind)
-
+            heads.update(_label_scale(run, targets.encoded["train"], other))
+        evaluation = _Evaluation(run, tables, targets, labeled.kind, validation, heads, defaults)
         return Plan(
             architecture,
             heads,
-            _hashes(run, tables),
+            hashes_of(run, tables),
             TableBatches(
                 train,
                 config.data.pack,
@@ -157,10 +115,10 @@ class Classification(Task):
             validation and TableBatches(validation),
             new,
             outputs="logits",
-            metrics=metrics,
+            metrics=evaluation.metrics,
             best=best,
-            notes=notes,
-            finish=finish,
+            notes=evaluation.notes,
+            finish=evaluation.finish,
         )
 
     def complete_heads(self, heads, config, files):
@@ -179,7 +137,8 @@ class Classification(Task):
         return {"labels": found["names"], "pairs": found["pairs"]}
 
     def write_files(self, workdir, trained):
-        workdir.write_json("labels.json", {"names": trained.labels, "pairs": trained.pairs})
+        labels, pairs = trained.files["labels"], trained.files.get("pairs")
+        workdir.write_json("labels.json", {"names": labels, "pairs": pairs})
 
     def complete_config(self, config, trained):
         config["data"]["text"] = "text"
@@ -201,13 +160,17 @@ class Classification(Task):
         return Exported(model, **options)
 
     def combine(self, results):
-        return mean_scores(results)
+        return mean_class_scores(results)
 
     def describe(self, results):
-        return told_classes(results)
+        return class_lines(results)
 
     def sections(self, results, best):
-        return [runs_to_beat(results), mean_classes(results), surest_errors_of_best(results, best)]
+        return [
+            baselines_of_runs(results),
+            mean_scores_of_classes(results),
+            link_to_errors(results, best),
+        ]
 
     def head_layers(self, heads):
         return {"logits_dense": ("classifier", heads["num_classes"])}
@@ -216,197 +179,56 @@ class Classification(Task):
         return other_libraries.read_classifier(config, path, dropout)
 
     def write_head(self, trained, dropout=None):
-        return other_libraries.written_classifier(trained, dropout)
+        return other_libraries.write_classifier(trained, dropout)
 
     def for_other_libraries(self, trained):
-        return other_libraries.in_units_of_labels(trained)
+        return other_libraries.rescale_regression(trained)
 
 
-def _report(run, results, defaults, tables, targets, shares, kind):
-    """Baselines, report.html and a warning where the model is not better."""
-    found = targets.names, targets.encoded, shares, kind
-    baselines = run.chief and compute_baselines(tables, *found)
-    if baselines:
-        results["to_beat"] = baselines.to_beat
-        run.write_results(results)
-    if run.config.eval.report:
-        write_report(run, results, baselines, tables, *found)
-    if baselines:
-        defaults.report_baselines(baselines)
+class _Evaluation:
+    """Metrics, class details and report of the validation split; the functions of a `Plan`."""
 
+    def __init__(self, run, tables, targets, kind, examples, heads, defaults):
+        self._run, self._tables, self._targets, self._kind = run, tables, targets, kind
+        self._examples, self._defaults = examples, defaults
+        self._deviation = heads.get("label_deviation", 1.0)
+        self._predicted = None  # of the newest evaluation
 
-@dataclasses.dataclass(frozen=True)
-class _LabeledTask:
-    """Columns, kind and metrics of the data, from a GLUE name or the fields."""
-
-    glue: object
-    kind: str
-    metrics: tuple | None
-
-
-@dataclasses.dataclass(frozen=True)
-class _Targets:
-    """What is to be predicted: class names (none for regression) and encoded labels."""
-
-    names: tuple
-    metrics: tuple
-    encoded: dict
-
-
-def _labeled_task(data):
-    if data.windows is not None:
-        check_windows(data.windows, data.length, data.text_pair)
-    known = glue.task_of(data.task)
-    if known:
-        kind = "regression" if known.regression else "single_label"
-        return _LabeledTask(known, kind, known.metrics)
-    if data.regression and data.task not in (None, "regression"):
-        raise UserError(
-            f"data.regression=True is for data.task=regression. Received: data.task={data.task}"
-        )
-    kind = "regression" if data.regression else data.task or "single_label"
-    if not data.label_separator or any(mark in data.label_separator for mark in '\t\r\n"'):
-        raise UserError(
-            "data.label_separator must be something, without tabs, quotes and line "
-            f"breaks. Received: data.label_separator={data.label_separator!r}"
-        )
-    return _LabeledTask(None, kind, None)
-
-
-def _read(data, task, split):
-    """Reads a split into memory; None without validation data."""
-    if data[split] == "docstrings" or (data[split] is None and data.train == "docstrings"):
-        texts, labels = labelled_docstrings(split)
-        return Table(texts, None, labels, {}, np.arange(len(texts)), [(0, "docstrings")])
-    source = data[split]
-    columns = {"text": data.text, "text_pair": data.text_pair, "label": data.label}
-    if task.glue:
-        source = _glue_source(data, task, split)
-        known = task.glue.columns(source) if source else {}
-        columns = {
-            name: value if value is not None else known.get(name) for name, value in columns.items()
-        }
-    if not source:
-        if split == "train":
-            raise UserError(
-                "data.train must name the training data: a file, a glob, or "
-                "tfds:NAME. Received: data.train=None"
-            )
-        return None
-    for name, of in {"text": "texts", "label": "labels"}.items():
-        if columns[name] is None and data.format != "label_text":
-            raise UserError(
-                f"data.{name} must name the column of the {of}. Received: data.{name}=None"
-            )
-    if data.format == "label_text":
-        columns = {"text": "text", "text_pair": None, "label": "label"}
-    return read_table(
-        source,
-        **columns,
-        format=data.format,
-        header=data.header,
-        encoding=data.encoding,
-        on_bad_text=data.on_bad_text,
-        split=split,
-        unlabelled=task.kind == "multilabel",
-        max_line=data.max_line,
-    )
-
-
-def _read_splits(run, task):
-    """`Table`s of the splits, validation None if there is none, and the `_Targets` of both."""
-    data = run.config.data
-    tables = {
-        "train": _drop_headers(run, _read(data, task, "train")),
-        "validation": _read(data, task, "validation"),
-    }
-    # Of all rows: a draw may miss a class.
-    labels = _label_set(tables["train"], task, data)
-    if task.kind == "single_label":
-        warn_of_rare_labels(run, tables["train"].labels)
-
-    def encoded(train):
-        return encode_labels(train.labels, labels, task.kind, data.label_separator, train.where)
-
-    tables = choose_rows(run, tables, "rows", encoded if labels else None)
-    return tables, _targets(tables, task, labels, data.label_separator, run.config.eval.metric)
-
-
-def _drop_headers(run, table):
-    """Leaves out the lines of names of files whose columns are given by number."""
-    data = run.config.data
-    columns = (data.text, data.text_pair, data.label)
-    by_number = all(column is None or str(column).isdigit() for column in columns)
-    formats = {data.format or format_from_name(name) for _, name in table.files}
-    if (
-        data.header is not None
-        or data.text is None
-        or not by_number
-        or not formats <= {"csv", "tsv", "quoted_tsv"}
-    ):
-        return table
-    found = table.find_headers(data.label_separator if data.task == "multilabel" else None)
-    if found == "maybe":
-        run.say(
-            f"warning: {table.where(0)} may have the names of the columns: if so, set "
-            "data.header=True"
-        )
-    if found != "yes":
-        return table
-    run.set_field("data.header", True)
-    run.say(
-        f"warning: {table.where(0)} has the names of the columns: using data.header=True (set "
-        "data.header=False to read it as a row)"
-    )
-    return table.without_first_rows()
-
-
-def _glue_source(data, task, split):
-    """Where a GLUE task's split is: as given, in the folder of its files, or in TFDS."""
-    given = data[split]
-    if given is None and data.train and tf.io.gfile.isdir(data.train):
-        given = data.train
-    return task.glue.source(given, split) if given or not data.train else None
-
-
-def _label_set(table, task, data):
-    """The classes of the training data; None for regression."""
-    if data.positive is not None and (task.glue or task.kind != "single_label"):
-        raise UserError(
-            "data.positive is for single labels of one's own. Received: "
-            f"data.positive={data.positive}, data.task={data.task}"
-        )
-    if task.kind == "regression":
-        return None
-    if task.kind == "multilabel":
-        return LabelSet.from_lists(table.labels, data.label_separator, table.where)
-    if task.glue:
-        return task.glue.label_set()
-    _check_classes(table, data)
-    return LabelSet.from_labels(table.labels, data.positive)
-
-
-def _check_classes(table, data):
-    if len(set(table.labels)) == 1:
-        raise UserError(
-            "Training rows of two classes at least are needed, or another column as "
-            f"data.label. Received: {len(table):,} of {table.labels[0]!r} alone, "
-            f"data.train={data.train}, data.label={data.label}"
+    def metrics(self, model, results, logits, stop):
+        examples, targets = self._examples, self._targets
+        predicted = probabilities(logits[: examples.num_examples], self._kind)
+        self._predicted = mean_by_text(predicted, examples.owners, examples.num_texts)
+        return task_metrics(
+            targets.encoded["validation"],
+            self._predicted,
+            self._kind,
+            targets.metrics,
+            self._deviation,
         )
 
+    def notes(self):
+        if self._predicted is None:
+            return {}
+        labels = self._targets.encoded["validation"]
+        return class_details(self._targets.names, labels, self._predicted, self._kind)
 
-def _targets(tables, task, labels, separator, chosen):
-    encoded = {
-        split: encode_labels(table.labels, labels, task.kind, separator, table.where)
-        for split, table in tables.items()
-        if table
-    }
-    metrics = metric_names(task.kind, len(labels or ()), task.metrics, chosen)
-    return _Targets(labels.names if labels else (), metrics, encoded)
+    def finish(self, results):
+        if self._predicted is None:
+            return
+        run, tables = self._run, self._tables
+        found = self._targets.names, self._targets.encoded, self._predicted, self._kind
+        baselines = run.chief and compute_baselines(tables, *found)
+        if baselines:
+            results["to_beat"] = baselines.to_beat
+            run.write_results(results)
+        if run.config.eval.report:
+            write_report(run, results, baselines, tables, *found)
+        if baselines:
+            self._defaults.report_baselines(baselines)
 
 
 def _examples(run, table, labels, tokenizer, tokens=None):
-    """`TextExamples` of training rows, with their `tokens`, or of validation rows."""
+    """Returns the `TextExamples` of the training split if `tokens` are given, or of validation."""
     config, by_length, shuffle = run.config, run.config.data.by_length, tokens is not None
     return TextExamples(
         table.texts,
@@ -425,20 +247,20 @@ def _examples(run, table, labels, tokenizer, tokens=None):
     )
 
 
-def _other_classes(run, targets, heads):
-    """Whether the weights to start from, if any, are not of a classifier of the same classes."""
+def _has_other_classes(run, targets, heads):
+    """Whether there is no pretrained classifier of the same classes."""
     if run.resumed or not run.pretrained:
         return True
     start = run.pretrained
     return (
         start.task != "classification"
-        or list(start.labels) != list(targets.names)
+        or list(start.files["labels"]) != list(targets.names)
         or bool(start.heads.get("multilabel")) != heads["multilabel"]
     )
 
 
-def _scale(run, scores, new):
-    """Mean and deviation of a regression's labels; those that its head, if not new, knows."""
+def _label_scale(run, scores, new):
+    """Mean and standard deviation of the labels of a regression, or those of its trained head."""
     if run.resumed or not new:
         known = run.saved.get("heads", {}) if run.resumed else run.pretrained.heads
         return {
@@ -452,27 +274,6 @@ def _write_labels(run, targets, table):
     if run.chief and not (run.resumed or run.dry_run):
         pairs = table.text_pairs is not None
         run.workdir.write_json("labels.json", {"names": list(targets.names), "pairs": pairs})
-
-
-def _hashes(run, tables):
-    """SHA-256 of the vocabulary, of files, and of each split's rows, wherever they come from."""
-    hashes = run.tokenizer_hashes()
-    for split, table in tables.items():
-        if table:
-            hashes.update(
-                {
-                    name: file_sha256(name)
-                    for _, name in table.files
-                    if name != "docstrings" and not name.startswith("tfds:")
-                }
-            )
-            sha = hashlib.sha256()
-            for column in (table.texts, table.text_pairs, table.labels):
-                for value in column or ():
-                    sha.update(value.encode("utf-8", "surrogatepass") + b"\0")
-                sha.update(b"\1")
-            hashes[f"{split} rows"] = sha.hexdigest()
-    return hashes
 
 
 TASK = Classification()

@@ -1,13 +1,14 @@
-"""What finetuning chooses for any task: rows, batches, the model to train, the best weights."""
+"""Choices that finetuning tasks share: rows, batch shapes, model selection."""
 
 import numpy as np
 
 from keras_attn.data.splits import hold_out
 from keras_attn.errors import UserError, check_choice
+from keras_attn.registry import TASKS
 from keras_attn.training.best import Best
 
-# Of packed batches XLA compiles each shape, which takes as long as 50 steps of BERT-mini on 2
-# cores: so many numbers of rows at most, and no shorter rows.
+# XLA compiles each shape of packed batches, which takes as long as 50 steps of BERT-mini on 2
+# cores: maximum number of distinct row counts, and minimum row length.
 ROW_COUNTS = 16
 SHORTEST_PACKED = 64
 
@@ -17,36 +18,43 @@ def check_training(run, num_layers):
 
     Args:
         run: `Run`.
-        num_layers: Of the model.
+        num_layers: Number of layers of the model.
+
+    Raises:
+        UserError: If `train.freeze` is invalid.
     """
     train = run.config.train
     if train.freeze > num_layers:
         raise UserError(
-            f"train.freeze must be in [0, {num_layers}], the layers of the model. "
+            f"train.freeze must be in [0, {num_layers}], the number of layers. "
             f"Received: train.freeze={train.freeze}"
         )
     if train.freeze and not (run.resumed or run.pretrained):
         raise UserError(
-            "train.freeze needs weights that were trained: --pretrained. Received: random ones"
+            "train.freeze requires pretrained weights. Set --pretrained. "
+            f"Received: train.freeze={train.freeze}"
         )
 
 
 def rows_drawn(count, limit, seed):
-    """Numbers of the rows to train on: all, or `limit` of them drawn by the seed."""
+    """Returns the numbers of the training rows: all, or `limit` rows sampled with the seed."""
     if limit is None or limit >= count:
         return np.arange(count)
     return np.sort(np.random.default_rng(seed).permutation(count)[:limit])
 
 
 def choose_rows(run, splits, unit, labels=None):
-    """The splits of a run, with validation held out where there is none, and training rows drawn.
+    """Holds out a validation split if there is none, and samples `data.limit` training rows.
 
     Args:
         run: `Run`.
         splits: Dict of `train` and `validation`: objects with a length, `texts`, `text_pairs` (or
-            None) and `take(rows)`, such as `Table`; false where there is none.
-        unit: What is held out, for the message.
-        labels: Function of the training split; see `hold_out`. None: no classes.
+            None) and `take(rows)`, such as `Table`; false if there is no validation split.
+        unit: What a row is, for the message.
+        labels: Function of the training split; see `hold_out`. None: no stratification.
+
+    Returns:
+        Dict of the splits.
     """
     data, train = run.config.data, splits["train"]
     seed = run.config.train.seed if data.seed is None else data.seed
@@ -57,23 +65,22 @@ def choose_rows(run, splits, unit, labels=None):
     return {"train": train.take(rows_drawn(len(train), data.limit, seed)), "validation": validation}
 
 
-def choose_best(config, names, validation, compared, others=()):
-    """How to choose among the evaluations; None if the last weights are wanted.
+def choose_best(run, names, validation, others=()):
+    """Returns the `Best` that selects an evaluation; None if the run keeps its last weights.
 
     Args:
-        config: `config.eval`.
-        names: Of the metrics, the one to choose by first.
-        validation: The validation data, or what is false.
-        compared: Whether the run is one of several.
-        others: Names of metrics that would be computed if they were chosen.
+        run: `Run`.
+        names: Names of the metrics; the first one is the default.
+        validation: Validation data; false if there is none.
+        others: Names of metrics that are computed only if they are selected.
 
     Raises:
-        UserError: For a metric that is not computed, or nothing to compute it on.
+        UserError: If the metric is unknown, or there is no validation data.
     """
-    if compared and not validation:
+    config = run.config.eval
+    if run.compared and not validation:
         raise UserError(
-            "Validation rows are needed to compare runs by: data.validation or "
-            "data.holdout. Received: none"
+            "Comparing runs requires validation data. Set data.validation or data.holdout"
         )
     if config.metric is None and config.patience is None:
         return None
@@ -82,36 +89,39 @@ def choose_best(config, names, validation, compared, others=()):
     check_choice("eval.metric", metric, tuple(dict.fromkeys([*names, *others])))
     if not validation:
         raise UserError(
-            "Validation rows are needed to choose by: data.validation or data.holdout. "
-            f"Received: none, and eval.metric={metric}"
+            f"eval.metric={metric} requires validation data. Set data.validation or data.holdout"
         )
     if config.patience is not None and not config.every:
-        raise UserError("eval.patience needs evaluations on the way. Received: eval.every=0")
-    return Best(metric, config.patience)
+        raise UserError(
+            "eval.patience requires evaluations during training. Received: eval.every=0"
+        )
+    lower = TASKS.fields(run.task.name).prefers_lower(metric)
+    return Best(metric, config.patience, lower)
 
 
-def told_lengths(lengths, of):
-    """Tokens of rows or passages, in words."""
+def describe_lengths(lengths, unit):
+    """Returns a line with the percentiles of the numbers of tokens of rows or passages."""
     median, most = np.percentile(lengths, [50, 95])
-    return f"tokens a {of}: median {median:.0f}, 95 % up to {most:.0f}, longest {np.max(lengths):,}"
+    longest = f"{np.max(lengths):,}"
+    return f"tokens per {unit}: median {median:.0f}, 95 % up to {most:.0f}, longest {longest}"
 
 
-def tell_few_rows(run, count, what):
-    """Says that no batch of training is full, if so."""
+def warn_of_few_rows(run, count, unit):
+    """Prints a hint if there are fewer training rows than a batch has."""
     if count < run.config.train.batch_size:
         run.say(
-            f"fewer {what} than a batch of {run.config.train.batch_size}, which is filled up "
-            "with empty ones: lower train.batch_size"
+            f"fewer {unit} than train.batch_size={run.config.train.batch_size}: the batch is "
+            "padded with empty rows. Lower train.batch_size"
         )
 
 
 def choose_buckets(run):
-    """Buckets of `TextExamples` for a run."""
+    """Returns the `buckets` of `TextExamples` for a run."""
     packed = run.config.data.pack > 1
     if run.engine.fixed_shapes:
         if packed:
             raise UserError(
-                "A TPU needs batches of one shape; packed ones vary in rows. "
+                "data.pack must be 1 on a TPU, which requires batches of one shape. "
                 f"Received: data.pack={run.config.data.pack}"
             )
         return ()
@@ -119,9 +129,9 @@ def choose_buckets(run):
 
 
 def batch_lengths(length, *, jit, packed):
-    """Buckets of `TextExamples`: without XLA, which compiles each, they cost nothing.
+    """Returns the `buckets` of `TextExamples`, few with XLA, which compiles each length.
 
-    Of packed batches it compiles each number of rows, too.
+    XLA also compiles each number of rows of packed batches.
     """
     if not jit:
         return range(8, length, 8)

@@ -1,7 +1,7 @@
-"""Defaults of finetuning that depend on the model and on the data.
+"""Finetuning defaults that depend on the model and the data.
 
-A field of the config that is unset is chosen here; docs/finetuning_defaults.md has the measurements
-behind the rules. `config.json` holds what was chosen, and a resumed run keeps it.
+The measurements behind the rules are in docs/finetuning_defaults.md. The chosen values are written
+to `config.json`, and a resumed run uses them.
 """
 
 import numpy as np
@@ -10,12 +10,11 @@ from keras_attn.defaults import ENDS
 from keras_attn.tasks.embedder import MAX_LENGTH
 from keras_attn.workdir import began_as_released
 
-# What weights start from.
+# Origin of the initial weights.
 RANDOM, PRETRAINED, RELEASED = "random weights", "pretrained with keras-attn", "a released model"
 
-# Peak learning rates are in inverse proportion to the hidden size, up to a bound. A model that was
-# pretrained for long (a released one) needs to change less than one that was pretrained here for
-# minutes or hours. docs/finetuning_defaults.md has the measurements.
+# The peak learning rate is inversely proportional to the hidden size, up to a bound. Released
+# models, which were pretrained for long, require a lower one.
 RATE_TIMES_HIDDEN_DIM = 0.256
 RATE_TIMES_HIDDEN_DIM_RELEASED = 0.04
 MAX_RATE = 1e-3
@@ -25,12 +24,12 @@ MAX_EPOCHS = 50.0
 MIN_EXAMPLES_SEEN = 10_000
 
 LENGTH_MULTIPLE = 8
-# Where more of the texts than this exceed the model's positions, they are read in windows.
+# If a larger fraction of the texts exceeds the model's positions, they are read in windows.
 MAX_CUT_FRACTION = 0.05
 
 
 class FinetuningDefaults:
-    """Chooses the unset fields of a finetuning run, in the order in which what they need is known.
+    """Chooses the unset fields of a finetuning run.
 
     Args:
         run: `Run`, whose config and resolved config are set.
@@ -46,8 +45,8 @@ class FinetuningDefaults:
 
         Args:
             path: Dotted name.
-            value: What it is set to.
-            reason: Why, for the line that `report` prints.
+            value: Its value.
+            reason: Reason for the line that `report` prints.
         """
         self._run.set_field(path, value)
         shown = f"{value:.2g}" if isinstance(value, float) else value
@@ -57,7 +56,8 @@ class FinetuningDefaults:
         """Sets `model.pooling`.
 
         Args:
-            own: What `pooling` of the classifier calls the pooled output of the backbone.
+            own: Value of the classifier's argument `pooling` for the pooled output of the
+                backbone.
         """
         if self._run.config.model.pooling is not None:
             return
@@ -71,12 +71,12 @@ class FinetuningDefaults:
             self.choose("model.pooling", "mean", "better after short pretraining")
 
     def choose_length(self, row_lengths, positions, paired):
-        """Sets `data.length`, and `data.windows`, if the task has that field, where many texts
-        exceed the model's positions.
+        """Sets `data.length`, and `data.windows` if the task has this field and many texts exceed
+        the model's positions.
 
         Args:
-            row_lengths: Tokens of each training row, with special tokens, `(N,)`.
-            positions: Longest row that the model takes; None if it has no position table.
+            row_lengths: Number of tokens of each training row, with special tokens, `(N,)`.
+            positions: Number of positions of the model; None if it is unlimited.
             paired: Whether rows are pairs of texts.
         """
         data, positions = self._run.config.data, positions or MAX_LENGTH
@@ -96,20 +96,20 @@ class FinetuningDefaults:
             )
             return
         advice = (
-            f"--config.data.length={needed} reads more."
+            f"Set data.length={needed}."
             if data.length < needed
             else "The model has no more positions."
         )
         self._run.say(
-            f"warning: {100 * cut:.0f} % of the training rows are longer than "
-            f"data.length={data.length} tokens and are cut. {advice}"
+            f"warning: {100 * cut:.0f} % of the training rows exceed data.length={data.length} "
+            f"tokens and are truncated. {advice}"
         )
 
     def choose_training(self, num_examples, hidden_dim):
-        """Sets `train.learning_rate`, and `train.epochs` unless the length of the run is given.
+        """Sets `train.learning_rate`, and `train.epochs` unless the length of the run is set.
 
         Args:
-            num_examples: Training examples of an epoch.
+            num_examples: Number of training examples.
             hidden_dim: Hidden size of the model.
         """
         train, origin = self._run.config.train, self._origin()
@@ -120,7 +120,7 @@ class FinetuningDefaults:
             self.choose("train.epochs", epochs(num_examples), f"{num_examples:,} examples")
 
     def _origin(self):
-        """What the weights of the run start from."""
+        """Returns the origin of the initial weights of the run."""
         run = self._run
         if run.resumed:
             pretrained = "pretrained" in run.saved["data_sha256"]
@@ -131,12 +131,12 @@ class FinetuningDefaults:
         return (RELEASED if released else PRETRAINED) if pretrained else RANDOM
 
     def report(self):
-        """Prints what was chosen and why, in one line."""
+        """Prints the chosen values and their reasons in one line."""
         if self._reasons:
             self._run.say(f"chosen: {' · '.join(self._reasons)}")
 
     def report_baselines(self, baselines):
-        """Prints the metric of the model beside its baselines, and warns if they are not beaten.
+        """Prints the metric of the model and its baselines, and warns if it is not better.
 
         Args:
             baselines: `Baselines`.
@@ -155,8 +155,8 @@ class FinetuningDefaults:
         train = self._run.config.train
         if train.learning_rate != self._rate:
             return (
-                f"Leave train.learning_rate unset: it is {train.learning_rate:g}, the default "
-                f"for this model is {self._rate:g}."
+                f"Leave train.learning_rate={train.learning_rate:g} unset: the default for this "
+                f"model is {self._rate:g}."
             )
         if self._origin() == RANDOM:
             return "Start from a pretrained model: --pretrained."
@@ -172,14 +172,14 @@ def learning_rate(hidden_dim, origin):
 
     Args:
         hidden_dim: Hidden size of the model.
-        origin: What its weights start from: `RANDOM`, `PRETRAINED` or `RELEASED`.
+        origin: Origin of its initial weights: `RANDOM`, `PRETRAINED` or `RELEASED`.
     """
     scale = RATE_TIMES_HIDDEN_DIM_RELEASED if origin == RELEASED else RATE_TIMES_HIDDEN_DIM
     return _two_digits(min(MAX_RATE, scale / hidden_dim))
 
 
 def epochs(num_examples):
-    """Default passes over the training data: `EPOCHS`, and more where there are few examples."""
+    """Default number of epochs: `EPOCHS`, and more for few examples."""
     return float(np.clip(_two_digits(MIN_EXAMPLES_SEEN / num_examples), EPOCHS, MAX_EPOCHS))
 
 

@@ -1,7 +1,7 @@
 """Config fields that finetuning tasks share."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from keras_attn.field import Field
@@ -110,19 +110,15 @@ _SEARCH = {
         str, "batch sizes to search with each learning rate, such as 16,32; if unset, no search"
     ),
 }
-CHOICE = {
-    "metric": Field(
-        str,
-        "validation metric that selects the weights to keep: accuracy, f1, f1_macro, "
-        "f1_micro, matthews, pearson, exact, …, loss; if unset, the last weights",
-    ),
-    "patience": Field(
-        int,
-        "early stopping: evaluations without a better eval.metric before the run ends; if "
-        "unset, no early stopping",
-        above=0,
-        resume="any",
-    ),
+PATIENCE = Field(
+    int,
+    "early stopping: evaluations without a better eval.metric before the run ends; if unset, no "
+    "early stopping",
+    above=0,
+    resume="any",
+)
+_SELECTION = {
+    "patience": PATIENCE,
     "report": Field(
         True,
         "whether to write report.html at the end: errors, calibration and metrics",
@@ -131,11 +127,25 @@ CHOICE = {
 }
 
 
-def finetuning_fields(own: Mapping) -> dict:
+def metric_field(metrics: Iterable[str], unset: str = "the last weights") -> Field:
+    """Returns the field `eval.metric`.
+
+    Args:
+        metrics: Names of the metrics of the tasks that share the config.
+        unset: Weights that are kept if the field is unset.
+    """
+    names = ", ".join([*dict.fromkeys(metrics), "loss"])
+    return Field(
+        str, f"validation metric that selects the weights to keep: {names}; if unset, {unset}"
+    )
+
+
+def finetuning_fields(own: Mapping, metrics: Iterable[str] = ()) -> dict:
     """Returns the config fields of a finetuning task.
 
     Args:
         own: `Field`s of the task by section, in addition to the shared ones.
+        metrics: Names of the metrics that `eval.metric` may select.
     """
     summaries = [TASKS.fields(name).summary for name in TASKS]
     task = Field(str, "; ".join([*filter(None, summaries), "if unset, single_label"]))
@@ -145,7 +155,12 @@ def finetuning_fields(own: Mapping) -> dict:
         "model": _MODEL,
         "train": _TRAINING,
         "search": _SEARCH,
-        "eval": {**EVAL, "every": dataclasses.replace(EVAL["every"], default=500), **CHOICE},
+        "eval": {
+            **EVAL,
+            "every": dataclasses.replace(EVAL["every"], default=500),
+            "metric": metric_field(metrics),
+            **_SELECTION,
+        },
         "checkpoint": CHECKPOINT,
     }
     return _joined(found, own)
@@ -154,9 +169,11 @@ def finetuning_fields(own: Mapping) -> dict:
 def joint_fields(family: Any) -> dict:
     """Returns the config fields of `finetuning_defaults()`, in which `data.task` selects the task:
     the shared ones, and `TaskFields.joint` of each task."""
-    found = finetuning_fields({})
-    for name in TASKS:
-        found = _joined(found, TASKS.fields(name).joint)
+    tasks = [TASKS.fields(name) for name in TASKS]
+    joint = [task for task in tasks if task.config is joint_fields]
+    found = finetuning_fields({}, [metric for task in joint for metric in task.metrics])
+    for task in tasks:
+        found = _joined(found, task.joint)
     return found
 
 

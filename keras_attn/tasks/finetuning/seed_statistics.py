@@ -1,4 +1,4 @@
-"""Metrics over several seeds: means, deviations and confidence intervals."""
+"""Metrics over several seeds: means, standard deviations and confidence intervals."""
 
 import math
 
@@ -8,7 +8,7 @@ from keras_attn.registry import TASKS
 
 
 def metrics_among(results):
-    """Those of the results of a run that are metrics of its task, and `loss`."""
+    """Returns the results that are metrics of a task, and `loss`."""
     return {
         name: value
         for name, value in results.items()
@@ -17,33 +17,37 @@ def metrics_among(results):
 
 
 def mean_interval(values, confidence=0.95):
-    """Mean of independent runs and the half width of its confidence interval.
+    """Returns the mean of independent runs and half the length of its confidence interval.
 
-    Student's t, exact for normal values: `mean ± t s / sqrt(n)`, with s the
-    standard deviation of the n values (n - 1 in the denominator).
+    The interval of Student's t, `mean ± t s / sqrt(n)`, is exact for normally distributed values; s
+    is the sample standard deviation.
+
+    Args:
+        values: Metric of each run.
+        confidence: Confidence level.
 
     Returns:
-        `(mean, half width)`; the half width of one value is NaN.
+        (mean, half length of the interval, NaN for a single value).
     """
     values = np.asarray(values, np.float64)
     if not values.size:
-        raise ValueError("At least one value is needed. Received: values=[]")
+        raise ValueError("values must not be empty. Received: values=[]")
     mean, n = float(np.mean(values)), values.size
     if n == 1:
         return mean, math.nan
-    spread = float(np.std(values, ddof=1)) / math.sqrt(n)
-    return mean, student_t_quantile(confidence, n - 1) * spread
+    error = float(np.std(values, ddof=1)) / math.sqrt(n)
+    return mean, student_t_quantile(confidence, n - 1) * error
 
 
 def over_seeds(runs, names):
-    """Mean and spread of metrics over runs that differ in their seeds.
+    """Returns statistics of the metrics of runs with different seeds.
 
     Args:
-        runs: Dicts with these metrics.
-        names: Of the metrics.
+        runs: Dicts of metrics.
+        names: Names of the metrics.
 
     Returns:
-        Dict: the mean of each, and of more than one run `<metric>_deviation`, the standard
+        Dict: the mean of each metric and, for several runs, `<metric>_deviation`, the standard
         deviation, and `<metric>_interval`, half the 95 % confidence interval of the mean.
     """
     found = {}
@@ -56,22 +60,20 @@ def over_seeds(runs, names):
     return found
 
 
-def told_over_seeds(found, names, count):
-    """Lines of what `over_seeds` found in so many runs."""
+def metric_lines(found, names, count):
+    """Yields a line per metric for the statistics that `over_seeds` returned for `count` runs."""
     for name in names:
-        spread = (
-            ""
-            if count == 1
-            else (
+        interval = ""
+        if count > 1:
+            interval = (
                 f" ± {found[name + '_interval']:.4f} (95 % interval of the mean of {count} seeds; "
-                f"deviation {found[name + '_deviation']:.4f})"
+                f"standard deviation {found[name + '_deviation']:.4f})"
             )
-        )
-        yield f"{name} {found[name]:.4f}{spread}"
+        yield f"{name} {found[name]:.4f}{interval}"
 
 
 def student_t_quantile(confidence, degrees):
-    """The t with `P(|T| < t) = confidence`, by bisection to full double precision.
+    """Returns the t with `P(|T| < t) = confidence`, by bisection to double precision.
 
     Args:
         confidence: Two-sided probability in (0, 1).
@@ -79,11 +81,11 @@ def student_t_quantile(confidence, degrees):
 
     Reference:
         Abramowitz & Stegun, Handbook of Mathematical Functions, eq. 26.7.3-4:
-        for whole degrees of freedom the distribution is a finite sum.
+        for integer degrees of freedom the distribution is a finite sum.
     """
     if not 0 < confidence < 1 or degrees < 1:
         raise ValueError(
-            "A confidence in (0, 1) and at least one degree of freedom are needed. "
+            "confidence must be in (0, 1), and degrees at least 1. "
             f"Received: confidence={confidence}, degrees={degrees}"
         )
     low, high = 0.0, math.pi / 2  # the angle atan(t / sqrt(degrees))

@@ -1,4 +1,4 @@
-"""Masked language models in use: texts with [MASK] in, tokens out."""
+"""Inference with masked language models: prediction of masked tokens."""
 
 import numpy as np
 
@@ -33,7 +33,7 @@ class MaskFiller(Embedder):
         tokens = self.tokenizer
         pieces = text.split(tokens.mask_token)
         if len(pieces) < 2:
-            raise UserError(f"A text with {tokens.mask_token} is needed. Received: {text!r}")
+            raise UserError(f"The text must contain {tokens.mask_token}. Received: {text!r}")
         parts = [part.tolist() for part in np.split(*_encoded(tokens, pieces))]
         ids = [tokens.cls_id, *parts[0]]
         for part in parts[1:]:
@@ -41,39 +41,38 @@ class MaskFiller(Embedder):
         ids.append(tokens.sep_id)
         if len(ids) > self.max_length:
             raise UserError(
-                f"A text of at most {self.max_length} tokens is needed. Received: {len(ids)}"
+                f"The text must have at most {self.max_length} tokens. Received: {len(ids)} tokens"
             )
         ids = np.array([ids], np.int32)
-        places = np.flatnonzero(ids[0] == tokens.mask_id)[None].astype(np.int32)
+        positions = np.flatnonzero(ids[0] == tokens.mask_id)[None].astype(np.int32)
         batch = {
             "token_ids": ids,
             "segment_ids": np.zeros_like(ids),
             "padding_mask": np.ones_like(ids),
-            "mask_positions": places,
+            "mask_positions": positions,
         }
         logits = self._output(batch, "mlm_logits")[0].astype(np.float64)
         check_outputs(logits, f"the model in {self.path}")
-        guesses = [self._guesses(row, pieces, number, top) for number, row in enumerate(logits)]
-        return guesses[0] if len(guesses) == 1 else guesses
+        found = [self._top_tokens(row, pieces, number, top) for number, row in enumerate(logits)]
+        return found[0] if len(found) == 1 else found
 
-    def _guesses(self, logits, pieces, number, top):
-        shares = np.exp(logits - logits.max())
-        shares /= shares.sum()
+    def _top_tokens(self, logits, pieces, number, top):
+        probabilities = np.exp(logits - logits.max())
+        probabilities /= probabilities.sum()
         mask = self.tokenizer.mask_token
         before, after = mask.join(pieces[: number + 1]), mask.join(pieces[number + 1 :])
-        guesses = []
-        for token in np.argsort(-shares, kind="stable")[:top].tolist():
+        found = []
+        for token in np.argsort(-probabilities, kind="stable")[:top].tolist():
             piece = self.tokenizer.vocabulary[token]
             joined = before + piece
             if self.tokenizer.continuation[token]:
                 joined = before.rstrip() + self.tokenizer.surface(piece)
-            guesses.append(
-                {"token": piece, "probability": float(shares[token]), "text": joined + after}
-            )
-        return guesses
+            probability = float(probabilities[token])
+            found.append({"token": piece, "probability": probability, "text": joined + after})
+        return found
 
 
 def _encoded(tokenizer, texts):
-    """(ids of all texts, where each but the last ends): what `np.split` takes."""
+    """Returns the arguments of `np.split`: the ids of all texts, and the ends but the last."""
     ids, ends = tokenizer.encode(texts)
     return ids, ends[:-1]

@@ -1,4 +1,4 @@
-"""Masked language modeling: text in, a model that fills masks out."""
+"""Masked language modeling."""
 
 import functools
 
@@ -25,8 +25,8 @@ from keras_attn.tasks.tokenizer_choice import choose_tokenizer
 class MaskedLM(Task):
     """Masked language modeling, with next-sentence or sentence-order prediction.
 
-    The metrics are `mlm_accuracy`, `mlm_loss`, `nsp_accuracy`, … and `mlm_loss_per_character`, of
-    the characters of masked tokens, by which vocabularies compare.
+    The metrics are `mlm_accuracy`, `mlm_loss`, `nsp_accuracy`, … and `mlm_loss_per_character`, the
+    loss per character of the masked tokens, which is comparable between vocabularies.
     """
 
     name = "masked_lm"
@@ -39,7 +39,7 @@ class MaskedLM(Task):
         model = run.family.model_class(self.name)
         heads = _heads(run)
         architecture = run.family.choose_architecture(run, use_pooler=heads["next_sentence"])
-        new = run.match_heads(model.head_names(**heads), anew=_other_question(run, model))
+        new = run.match_heads(model.head_names(**heads), anew=_changed_segment_head(run, model))
         tokenizer = choose_tokenizer(run)
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
         single = choose_segments(run, text_sources(run.config.data), tokenizer)
@@ -47,7 +47,7 @@ class MaskedLM(Task):
             heads = _heads(run)
             architecture["use_pooler"] = heads["next_sentence"]
             new = [name for name in new if name in model.head_names(**heads)]
-        run.fit_memory(architecture)
+        run.fit_memory(architecture, heads)
         train, validation = read_masked_splits(run, tokenizer)
 
         @functools.cache
@@ -83,7 +83,7 @@ class MaskedLM(Task):
 
 
 def _heads(run):
-    """Arguments of the head."""
+    """Returns the arguments of the head."""
     if run.resumed:
         return run.saved.get("heads", {"next_sentence": True, "tie_embeddings": True})
     start, two = run.pretrained, run.config.data.segments != "full_sentences"
@@ -93,19 +93,19 @@ def _heads(run):
         next_sentence = two and (ordered or known.get("next_sentence", True))
     if next_sentence and not two:
         raise UserError(
-            "model.next_sentence needs rows of two segments. Received: "
-            "model.next_sentence=True, data.segments=full_sentences"
+            "model.next_sentence=True requires two segments per row. "
+            "Received: data.segments=full_sentences"
         )
     if ordered and not next_sentence:
         raise UserError(
-            "data.segments=sentence_order needs the head that tells the order. "
+            "data.segments=sentence_order requires the head of model.next_sentence. "
             "Received: model.next_sentence=False"
         )
     return {"next_sentence": next_sentence, "tie_embeddings": known.get("tie_embeddings", True)}
 
 
-def _other_question(run, model):
-    """The head that learned another question about two segments than this run asks, if any."""
+def _changed_segment_head(run, model):
+    """Returns the segment head if it was pretrained for another task than this run's, in a list."""
     start = None if run.resumed else run.pretrained
     return [model.SEGMENT_HEAD] if start and _ordered(start.config) != _ordered(run.config) else []
 

@@ -1,4 +1,4 @@
-"""Permutation language modeling: text in, a model to finetune out."""
+"""Permutation language modeling."""
 
 import functools
 import math
@@ -20,9 +20,9 @@ from keras_attn.tasks.tokenizer_choice import choose_tokenizer
 class PermutationLM(Task):
     """Permutation language modeling.
 
-    The metrics are `plm_accuracy`, `plm_loss` of a token, `plm_loss_per_character`, by which
-    vocabularies compare, and `plm_loss_per_visible_character`, without blanks, by which BERT and
-    GPT-2 do.
+    The metrics are `plm_accuracy`, `plm_loss` per token, `plm_loss_per_character`, which is
+    comparable between vocabularies, and `plm_loss_per_visible_character`, without white space,
+    which is comparable with GPT-2.
     """
 
     name = "permutation_lm"
@@ -37,7 +37,7 @@ class PermutationLM(Task):
         architecture = run.family.choose_architecture(run)
         tokenizer = choose_tokenizer(run)
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
-        run.fit_memory(architecture)
+        run.fit_memory(architecture, heads={})
 
         def examples(split, source):
             return PermutationExamples(
@@ -78,15 +78,15 @@ class PermutationLM(Task):
 
     def load(self, trained, precision):
         raise UserError(
-            "A finetuned model is needed; a pretrained XLNet is what --pretrained of "
-            f"`python -m finetune` takes. Received: {trained.path}, of {trained.kind}"
+            "XLNet checkpoints must be finetuned before loading for inference. Run: python -m "
+            f"finetune --pretrained={trained.path} …. Received: {trained.path}, of {trained.kind}"
         )
 
 
 def _check(data):
     if data.length < 5:
         raise UserError(
-            "data.length must be at least 5: 3 marks and a token on each side. "
+            "data.length must be at least 5: 3 special tokens and a token of each segment. "
             f"Received: data.length={data.length}"
         )
     if not 0 < data.predicted_fraction < 1:

@@ -1,1 +1,1 @@
-"""What pretraining tasks share: config fields, splits of text, rows, masks and pairs."""
+"""Shared code of pretraining tasks: config fields, splits, rows, masks and segment pairs."""

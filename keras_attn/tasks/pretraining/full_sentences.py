@@ -1,4 +1,4 @@
-"""Rows of full sentences, one after the other, across the borders of documents."""
+"""Rows of consecutive full sentences, which may cross document boundaries."""
 
 import bisect
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from keras_attn.tasks.pretraining.rows import in_order
 
 @dataclass(frozen=True)
 class Rows:
-    """Spans `ids[start:start + length]` of `N` rows.
+    """Spans `ids[start:start + length]` of N rows.
 
     Attributes:
         start: `(N,)` int64.
@@ -25,28 +25,28 @@ class Rows:
 
     @property
     def tokens(self):
-        """Tokens of each row, with [CLS] and [SEP]."""
+        """Number of tokens of each row, with [CLS] and [SEP]."""
         return self.length + 2
 
     def __getitem__(self, rows):
-        """The rows of an index array or a slice."""
+        """Returns the rows of an index array or a slice."""
         return Rows(self.start[rows], self.length[rows])
 
 
 def make_full_rows(shard, *, length, separator, rng):
-    """Puts the documents of a shard in random order and cuts the whole into rows.
+    """Shuffles the documents of a shard and splits them into rows.
 
-    A row holds as many whole sentences as fit, with a separator between documents; a sentence
-    longer than a row goes on in the next.
+    A row contains as many whole sentences as fit, with a separator between documents. A sentence
+    that is longer than a row is continued in the next row.
 
     Args:
         shard: `keras_attn.data.shards.shard_files.Shard`.
-        length: Tokens of a row with [CLS] and [SEP]; at least 3.
-        separator: Id to put between documents.
+        length: Maximum number of tokens of a row, with [CLS] and [SEP]; at least 3.
+        separator: Token id between documents.
         rng: `np.random.Generator`.
 
     Returns:
-        (ids, `Rows`): the tokens in their new order, and spans of them.
+        (tokens in their new order, `Rows` of them).
 
     Reference:
         Liu et al., RoBERTa, 2019, section 4.2, FULL-SENTENCES.

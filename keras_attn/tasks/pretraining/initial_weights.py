@@ -1,4 +1,4 @@
-"""Initial weights of a masked language model that are computed from its training rows."""
+"""Initial weights of masked language models that are computed from the training rows."""
 
 import time
 
@@ -20,7 +20,7 @@ def initializer_of(run, examples, tokenizer, new_heads):
     Args:
         run: `Run`.
         examples: Training examples with masked rows.
-        tokenizer: That of the run.
+        tokenizer: Tokenizer of the run.
         new_heads: Names of the heads that are randomly initialized.
     """
     fields, pretrained = run.config.model, not run.resumed and bool(run.pretrained)
@@ -37,7 +37,7 @@ def initializer_of(run, examples, tokenizer, new_heads):
 def log_frequencies(examples, tokenizer):
     """Returns the logarithm of each token's relative frequency, `(V,)`.
 
-    Counted in the first rows, with add-one smoothing; special tokens have no other count.
+    They are counted in the first rows, with add-one smoothing; special tokens have the count 1.
     """
     rows = examples.rows(0, min(examples.num_examples, ROWS_COUNTED))
     counts = np.bincount(rows["token_ids"].ravel(), minlength=tokenizer.vocabulary_size)
@@ -46,14 +46,14 @@ def log_frequencies(examples, tokenizer):
 
 
 def true_ids(batch):
-    """Returns the token ids of masked rows as they were before masking."""
+    """Returns the token ids of masked rows before masking."""
     ids, used = batch["token_ids"].copy(), batch["mask_weights"] > 0
     ids[np.nonzero(used)[0], batch["mask_positions"][used]] = batch["mask_ids"][used]
     return ids
 
 
 def _initialize_embeddings(run, backbone, examples, tokenizer):
-    """Sets the token embeddings to cooccurrence vectors of the mean length of the random ones."""
+    """Sets the token embeddings to cooccurrence vectors with the mean norm of the random ones."""
     begin, table = time.monotonic(), ops.convert_to_numpy(backbone.token_embedding)
     if run.chief:
         rows = min(examples.num_examples, -(-TOKENS_COUNTED // examples.length))
@@ -65,9 +65,9 @@ def _initialize_embeddings(run, backbone, examples, tokenizer):
         )
         vectors *= np.linalg.norm(table, axis=1).mean()
         table = np.where(vectors.any(axis=1, keepdims=True), vectors, table)
-    # Sums differ by machine in their last bits.
+    # Sums differ by machine in their last digits.
     backbone.token_embedding.assign(run.engine.agree(table.ravel()).reshape(table.shape))
     run.say(
-        "counted which tokens occur near each other, for their first embeddings: "
+        "initialized the token embeddings from cooccurrence counts: "
         f"{time.monotonic() - begin:.1f} s"
     )

@@ -1,4 +1,4 @@
-"""Batches for masked-LM and next-sentence pretraining, made from shards of token ids."""
+"""Rows of masked language modeling with segment tasks, made from shards of token ids."""
 
 import contextlib
 import hashlib
@@ -24,46 +24,45 @@ from keras_attn.tasks.pretraining.rows import (
 )
 from keras_attn.tasks.pretraining.sentence_order import make_ordered_pairs
 
-# Part of the name of the cached counts: raise it when make_pairs gives other pairs, or
-# choose_rows other rows.
+# Included in the name of the cached counts. Increase it when the output of make_pairs or
+# choose_rows changes.
 _PAIRS_VERSION = 1
-_PAIRS, _MASKS = 1, 2  # streams of random numbers; ORDER is another
+_PAIRS, _MASKS = 1, 2  # random streams; ORDER is another
 SEGMENTS = ("next_sentence", "sentence_order", "full_sentences")
 
 
 class PretrainingExamples:
-    """The infinite stream of pretraining examples of a prepared folder.
+    """Infinite stream of the pretraining examples of a prepared folder.
 
-    Epoch `e` is rows `[e * num_examples, (e + 1) * num_examples)`. Every row
-    is a function of the folder, the arguments and its number, so
-    any process can make any rows, in any order. Pairs and masks differ from epoch to
-    epoch; shards and their rows come in an order drawn from the seed.
+    Epoch `e` consists of rows `[e * num_examples, (e + 1) * num_examples)`. Each row is a function
+    of the folder, the arguments and its number, so any process can make any rows in any order.
+    Pairs and masks differ between epochs; the order of shards and rows is a permutation by seed.
 
     Args:
-        folder: Folder made by `keras_attn.data.shards.prepare.prepare`.
-        tokenizer: `WordPieceTokenizer` that the folder was made with.
-        length: Columns `T` of a row; at least 5.
-        max_predictions: Slots `P` for masked tokens.
+        folder: Folder written by `keras_attn.data.shards.prepare.prepare`.
+        tokenizer: `WordPieceTokenizer` of the folder.
+        length: Row length T, at least 5.
+        max_predictions: Maximum number P of masked tokens.
         masked_fraction: Fraction of a row's tokens to predict, in (0, 1].
-        short_fraction: Fraction of pairs drawn shorter than `length`, in [0, 1].
-        whole_words: Mask all pieces of a word or none.
-        spans: Mask spans of words; see `Masker`.
-        segments: What a row holds: "next_sentence", two segments, the second random half of the
-            time; "sentence_order", two in a row, swapped half of the time; "full_sentences", one,
-            without `next_sentence_label`.
-        pack: Most examples that share a row; more than 1: see `keras_attn.data.packing.pack`. A
-            row then has slots for all that is masked.
+        short_fraction: Fraction of pairs that are shorter than `length`, in [0, 1].
+        whole_words: Whether to mask all subwords of a word or none.
+        spans: Whether to mask spans of words; see `Masker`.
+        segments: Content of a row: "next_sentence", two segments, the second one random in half of
+            the rows; "sentence_order", two consecutive segments, swapped in half of the rows;
+            "full_sentences", one segment, without `next_sentence_label`.
+        pack: Maximum number of examples per row; if above 1, see `keras_attn.data.packing.pack`,
+            and P covers all examples of a row.
         seed: Non-negative int.
-        exact: For evaluation. Every epoch is the first one, in the order
-            of the shards, so rows `[0, num_examples)` are each pair once.
+        exact: For evaluation: all epochs equal the first one, in the order of the shards, so that
+            rows `[0, num_examples)` contain each pair once.
 
     Attributes:
-        num_examples: Rows of an epoch: as many as the first epoch has.
-            Later epochs are cut or filled up to it, shard by shard.
+        num_examples: Number of rows of the first epoch. In later epochs, rows of each shard are
+            dropped or repeated to match it.
 
     Raises:
-        UserError: If the folder was made with another vocabulary, an
-            argument is out of range, or the text has no pair at all.
+        UserError: If the folder has another vocabulary, an argument is out of range, or the text
+            has no pair.
     """
 
     def __init__(
@@ -107,18 +106,17 @@ class PretrainingExamples:
         if not self.num_examples:
             needed = "one sentence" if segments == "full_sentences" else "two sentences"
             raise UserError(
-                f"A text of at least {needed} is needed. "
+                f"The text must have at least {needed}. "
                 f"Received: folder={folder}, segments={segments}"
             )
 
     def rows(self, start, stop):
-        """Makes rows `[start, stop)` of the stream.
+        """Returns rows `[start, stop)` of the stream.
 
         Returns:
-            `dict` of NumPy arrays: `token_ids`, `segment_ids`, `padding_mask`
-            `(B, T)`, `mask_positions`, `mask_ids` `(B, P)`, `next_sentence_label`
-            `(B,)`, all int32, and `mask_weights (B, P)` float32; with `pack` what
-            `keras_attn.data.packing.pack` makes of these.
+            Dict of NumPy arrays: `token_ids`, `segment_ids`, `padding_mask` `(B, T)`,
+            `mask_positions`, `mask_ids` `(B, P)`, `next_sentence_label` `(B,)`, all int32, and
+            `mask_weights` `(B, P)`, float32; with `pack` see `keras_attn.data.packing.pack`.
         """
         return join(
             self._rows(*piece)
@@ -150,7 +148,7 @@ class PretrainingExamples:
         return {**batch, **masked}
 
     def _shard_rows(self, epoch, shard):
-        """(Flat ids, what each row holds, the generator that drew it)."""
+        """Returns the flat ids, the spans of the rows and the random generator."""
         data = self._shards(shard)
         rng = np.random.Generator(np.random.Philox(epoch_seed(self.seed, epoch, _PAIRS, shard)))
         ids = data.ids
@@ -161,7 +159,7 @@ class PretrainingExamples:
             make = make_pairs if self.segments == "next_sentence" else make_ordered_pairs
             rows = make(data, length=self.length, short_fraction=self.short_fraction, rng=rng)
         if self.pack > 1:
-            if not self.exact:  # else those of one length would share rows in their old order
+            if not self.exact:  # otherwise examples of one length share rows in their old order
                 rows = rows[rng.permutation(len(rows))]
             rows = PackedExamples.fit(rows, rows.tokens, self.length, self.pack)
         return ids, rows, rng
@@ -173,7 +171,7 @@ class PretrainingExamples:
         return ids, rows
 
     def _count_rows(self, folder, index):
-        """Rows of each shard in the first epoch, remembered beside the shards."""
+        """Returns the number of rows of each shard in the first epoch, cached in the folder."""
         options = [self.length, self.short_fraction, self.seed]
         if self.segments != "next_sentence":
             options.append(self.segments)
@@ -190,23 +188,23 @@ class PretrainingExamples:
             or not all(type(count) is int and 0 <= count < 2**63 for count in counts)
         ):
             counts = [len(self._shard_rows(0, shard)[1]) for shard in shards]
-            with contextlib.suppress(UserError):  # Not writable: counted anew at each start.
+            with contextlib.suppress(UserError):  # not writable: counted at each start
                 write_json(path, counts)
         return np.array(counts, np.int64)
 
 
 def check_options(length, max_predictions, masked_fraction, short_fraction, seed):
-    """Checks what can be checked of the arguments of `PretrainingExamples` without any data.
+    """Checks arguments of `PretrainingExamples` without data.
 
     Raises:
-        UserError: Names the field of the config.
+        UserError: If a config field is out of range.
     """
     if length < 5:
         raise UserError(f"data.length must be at least 5. Received: data.length={length}")
-    # Before max_predictions, which comes from it where none are given.
+    # Before max_predictions, whose default depends on it.
     if not 0 < masked_fraction <= 1:
         raise UserError(
-            "data.masked_fraction must lie in (0, 1]. "
+            "data.masked_fraction must be in (0, 1]. "
             f"Received: data.masked_fraction={masked_fraction}"
         )
     if max_predictions < 1:
@@ -216,24 +214,23 @@ def check_options(length, max_predictions, masked_fraction, short_fraction, seed
         )
     if not 0 <= short_fraction <= 1:
         raise UserError(
-            "data.short_fraction must lie in [0, 1]. "
-            f"Received: data.short_fraction={short_fraction}"
+            f"data.short_fraction must be in [0, 1]. Received: data.short_fraction={short_fraction}"
         )
     if seed < 0:
         raise UserError(f"train.seed must be at least 0. Received: train.seed={seed}")
 
 
 def lay_out_pairs(ids, pairs, tokenizer, length):
-    """Lays pairs out as `[CLS] A [SEP] B [SEP]` and padding.
+    """Returns rows `[CLS] A [SEP] B [SEP]` with padding.
 
     Args:
-        ids: Flat token ids that the pairs are spans of.
-        pairs: `Pairs`, B of them.
-        tokenizer: Gives the ids of [CLS], [SEP] and padding.
-        length: Columns `T`.
+        ids: Flat token ids.
+        pairs: `Pairs` of B rows, spans of `ids`.
+        tokenizer: Tokenizer with the ids of [CLS], [SEP] and padding.
+        length: Row length T.
 
     Returns:
-        `dict` of `token_ids`, `segment_ids`, `padding_mask` `(B, T)` and
+        Dict of `token_ids`, `segment_ids`, `padding_mask` `(B, T)` and
         `next_sentence_label (B,)`, int32.
     """
     rows, column = np.arange(len(pairs)), np.arange(length, dtype=np.int32)
@@ -256,15 +253,15 @@ def lay_out_pairs(ids, pairs, tokenizer, length):
 
 
 def lay_out_rows(ids, rows, tokenizer, length):
-    """Lays spans out as `[CLS] tokens [SEP]` and padding, all of segment 0.
+    """Returns rows `[CLS] tokens [SEP]` with padding, all with segment 0.
 
     Args:
-        ids: Flat token ids that the rows are spans of.
-        rows: `Rows`, B of them.
-        tokenizer, length: As those of `lay_out_pairs`.
+        ids: Flat token ids.
+        rows: `Rows` of B rows, spans of `ids`.
+        tokenizer, length: See `lay_out_pairs`.
 
     Returns:
-        `dict` of `token_ids`, `segment_ids`, `padding_mask` `(B, T)`, int32.
+        Dict of `token_ids`, `segment_ids`, `padding_mask` `(B, T)`, int32.
     """
     column = np.arange(length, dtype=np.int32)
     end = rows.length[:, None] + 1

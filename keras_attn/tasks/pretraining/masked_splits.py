@@ -1,4 +1,4 @@
-"""The splits of a run that predicts masked tokens: rows made of text, or rows in TFRecords."""
+"""Splits of tasks that predict masked tokens, from text or TFRecords."""
 
 import math
 
@@ -15,7 +15,7 @@ from keras_attn.tasks.pretraining.tfrecords import TFRecordExamples
 
 
 def check_masking(run):
-    """Raises a `UserError` for fields of `config.data` that make no rows, before any work."""
+    """Raises a `UserError` for invalid fields of `config.data` before any work."""
     data = run.config.data
     check_options(
         data.length,
@@ -26,20 +26,20 @@ def check_masking(run):
     )
     if is_tfrecord(data, data.train) and not (run.resumed or run.pretrained or data.vocab):
         raise UserError(
-            "data.vocab is needed with TFRecords, which hold token ids. "
+            "TFRecords contain token ids, so they require data.vocab. "
             f"Received: data.vocab=None, data.train={data.train}"
         )
 
 
 def max_predictions(data):
-    """Returns how many tokens of a row are masked at most."""
+    """Returns the maximum number of masked tokens of a row."""
     if data.max_predictions is None:
         return math.ceil(data.masked_fraction * data.length)
     return data.max_predictions
 
 
 def text_sources(data):
-    """Returns the sources of the splits that are text, not TFRecords, the smaller first."""
+    """Returns the sources of the splits that are text, not TFRecords, validation first."""
     sources = {"validation": validation_of(data), "train": data.train}
     return {
         split: source
@@ -49,10 +49,10 @@ def text_sources(data):
 
 
 def read_masked_splits(run, tokenizer):
-    """Returns the training batches of a run, and those of validation or None.
+    """Returns the training batches of a run, and the validation batches or None.
 
     Raises:
-        UserError: If a split has no token to predict, or its rows contradict the config.
+        UserError: If a split has no token to predict, or TFRecords contradict the config.
     """
     train, validation = read_splits(
         run, lambda split, source: _examples(run, split, source, tokenizer)
@@ -62,23 +62,23 @@ def read_masked_splits(run, tokenizer):
 
 
 def _examples(run, split, source, tokenizer):
-    """Examples of a split, made from whatever the source is."""
+    """Returns the examples of a split."""
     data = run.config.data
     exact = split == "validation"
     if is_tfrecord(data, source):
         if data.spans or data.segments not in (None, "next_sentence"):
             raise UserError(
-                "TFRecords hold rows and masks that are made already. Received: "
-                f"data.segments={data.segments}, data.spans={data.spans}"
+                "data.segments and data.spans do not apply to TFRecords, which contain rows and "
+                f"masks. Received: data.segments={data.segments}, data.spans={data.spans}"
             )
         if data.pack > 1:
             raise UserError(
-                f"TFRecords hold rows that are laid out already. Received: data.pack={data.pack}"
+                f"TFRecords contain rows, which data.pack cannot pack. Received: {data.pack}"
             )
         examples = TFRecordExamples(source, tokenizer, seed=run.config.train.seed, exact=exact)
         if examples.length != data.length:
             raise UserError(
-                "data.length must be that of the TFRecords. Received: "
+                "data.length must equal the row length of the TFRecords. Received: "
                 f"data.length={data.length}, {source} has {examples.length}"
             )
         return examples

@@ -1,4 +1,4 @@
-"""Pairs of segments for next-sentence prediction, as spans of a shard's tokens."""
+"""Segment pairs for next-sentence prediction, as spans of the tokens of a shard."""
 
 from dataclasses import dataclass
 
@@ -7,12 +7,12 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Pairs:
-    """Segments A and B of `N` examples: `ids[start:start + length]` of the shard.
+    """Segments A and B of N examples, spans `ids[start:start + length]` of the shard.
 
     Attributes:
-        a_start, b_start: `(N,)` int64, where each segment starts in the flat ids.
+        a_start, b_start: `(N,)` int64.
         a_length, b_length: `(N,)` int32, at least 1.
-        label: `(N,)` int32, 0 if B is what follows A, 1 if B is random.
+        label: `(N,)` int32; 0 if B follows A, 1 if B is random.
     """
 
     a_start: np.ndarray
@@ -26,11 +26,11 @@ class Pairs:
 
     @property
     def tokens(self):
-        """Tokens of each example, with [CLS] and two [SEP]."""
+        """Number of tokens of each example, with [CLS] and two [SEP]."""
         return self.a_length + self.b_length + 3
 
     def __getitem__(self, rows):
-        """The pairs of an index array or a slice."""
+        """Returns the pairs of an index array or a slice."""
         return Pairs(
             self.a_start[rows],
             self.a_length[rows],
@@ -42,7 +42,7 @@ class Pairs:
 
 @dataclass(frozen=True)
 class _Sentences:
-    """Per sentence: its tokens and its document, the latter in sentences."""
+    """Span of each sentence in tokens, and span of its document in sentences."""
 
     start: np.ndarray
     end: np.ndarray
@@ -50,37 +50,39 @@ class _Sentences:
     document_end: np.ndarray
 
     def end_of_chunk(self, first, tokens):
-        """The end of the shortest run from `first` on with `tokens`, or of its document."""
+        """Returns the end of the shortest chunk from `first` with `tokens` in its document."""
         end = np.searchsorted(self.end, self.start[first] + tokens) + 1
         return np.minimum(end, self.document_end[first])
 
 
 def make_pairs(shard, *, length, short_fraction, rng):
-    """Walks the documents of a shard as BERT does and cuts them into pairs.
+    """Splits the documents of a shard into segment pairs, like BERT.
 
-    Sentences are gathered until they fill the target; a random number of them
-    is A. Half of the time B is the rest; otherwise B comes from a random
-    sentence of another document on, and the rest is put back. A pair longer
-    than `length - 3` is cut at a random end of its longer segment, token by token.
+    Consecutive sentences form a chunk of the target length; a random number of them is A. In half
+    of the pairs B is the rest. In the other half B starts at a random sentence of another document,
+    and the next chunk starts with the rest. A pair longer than `length - 3` is truncated token by
+    token, at a random end of its longer segment.
 
-    It differs from BERT in five ways. A sentence longer than the target takes the next one with
-    it where the document has one, since a segment that can only have a random next gives the
-    answer away. The last sentence of a document has no true next; for every two of these a later
-    random next is made a true one, so that each label stays near one half on any corpus. Short
-    targets are drawn for each chunk, not each document. Random segments start at any sentence of
-    the other documents with equal probability, so that short documents are not overrepresented.
-    In a shard of one document they come from elsewhere in it.
+    Differences from BERT:
+
+    - A chunk has at least two sentences if the document has them: a segment that can only have a
+      random next one would reveal the label.
+    - The last sentence of a document has no true next one. For every two of them, a later random
+      pair becomes a true one, so that the labels stay balanced on any corpus.
+    - Short targets are sampled per chunk, not per document.
+    - Random segments start at any sentence of the other documents with equal probability, so that
+      short documents are not overrepresented. In a shard with one document they start elsewhere in
+      it.
 
     Args:
         shard: `keras_attn.data.shards.shard_files.Shard`.
-        length: Tokens of an example with [CLS] and two [SEP]; at least 5.
-        short_fraction: Fraction of chunks whose target is drawn from
-            2..`length - 3` and not `length - 3`.
+        length: Maximum number of tokens of an example, with [CLS] and two [SEP]; at least 5.
+        short_fraction: Fraction of chunks whose target is sampled from 2..`length - 3` instead of
+            `length - 3`.
         rng: `np.random.Generator`.
 
     Returns:
-        `Pairs` in the order of the shard. Empty only if the shard is a single
-        sentence (or empty).
+        `Pairs` in the order of the shard; empty only if the shard has less than two sentences.
 
     Reference:
         Devlin et al., BERT, 2018, appendix A.2.
@@ -95,7 +97,7 @@ def make_pairs(shard, *, length, short_fraction, rng):
     size = chunk_end - first
     a_end = first + 1 + (rng.random(count) * (size - 1)).astype(np.int64)
     can_be_true = size > 1
-    # Only in a shard of one document can a chunk leave nothing to draw from.
+    # A chunk can contain all sentences only in a shard with one document.
     can_be_random = size < count
     draw = rng.random(count) < 0.5
 
@@ -113,7 +115,7 @@ def make_pairs(shard, *, length, short_fraction, rng):
 
 
 def chunk_targets(count, length, short_fraction, rng):
-    """Tokens that each of `count` chunks is to have."""
+    """Returns the target length of each of `count` chunks."""
     target = np.full(count, length - 3, np.int64)
     short = rng.random(count) < short_fraction
     target[short] = rng.integers(2, length - 2, short.sum())
@@ -121,7 +123,7 @@ def chunk_targets(count, length, short_fraction, rng):
 
 
 def sentences_of(shard):
-    """The sentences of a shard with their documents."""
+    """Returns the sentences of a shard with their documents."""
     end = np.asarray(shard.sentence_ends, np.int64)
     document_end = np.asarray(shard.document_ends, np.int64)
     sizes = np.diff(document_end, prepend=0)
@@ -134,7 +136,7 @@ def sentences_of(shard):
 
 
 def _walk(a_end, chunk_end, draw, can_be_true, can_be_random):
-    """Follows the chunks from sentence 0 on. Returns the starts used and their labels."""
+    """Follows the chunks from sentence 0; returns their starts and labels."""
     kind = np.where(draw, 1, 0)
     kind = np.where(can_be_true, np.where(can_be_random, kind, 0), 2)
     kind = np.where(can_be_true | can_be_random, kind, 3).tolist()
@@ -143,7 +145,7 @@ def _walk(a_end, chunk_end, draw, can_be_true, can_be_random):
     lonely = start = 0
     while start < len(kind):
         what = kind[start]
-        if what == 3:  # A shard of one sentence.
+        if what == 3:  # a shard with one sentence
             break
         if what == 2:
             lonely += 1
@@ -157,7 +159,7 @@ def _walk(a_end, chunk_end, draw, can_be_true, can_be_random):
 
 
 def _random_segments(sentences, first, chunk_end, tokens, rng):
-    """Whole sentences of about `tokens` tokens from another document, or from outside the chunk."""
+    """Returns spans of about `tokens` tokens in another document, or outside the chunk."""
     count = len(sentences.start)
     skip_start, skip_end = sentences.document_start[first], sentences.document_end[first]
     if count and sentences.document_end[0] == count:
@@ -172,11 +174,10 @@ def _random_segments(sentences, first, chunk_end, tokens, rng):
 
 
 def cut(a_start, a_length, b_start, b_length, label, room, rng):
-    """Cuts pairs to `room` tokens.
+    """Truncates pairs to `room` tokens.
 
-    Removing single tokens from the longer segment (from B where both are
-    equal) ends either with the shorter one untouched or with both halves
-    equal; how many of them leave at the front is binomial.
+    Removing single tokens from the longer segment (from B if both are equal) either leaves the
+    shorter one unchanged or makes both equal; the number removed at the front is binomial.
     """
     excess = np.maximum(a_length + b_length - room, 0)
     uneven = np.abs(a_length - b_length) >= excess

@@ -1,4 +1,4 @@
-"""What makers of pretraining rows share: epochs of shards, and the documents of a shard."""
+"""Epochs of shards, and the documents of a shard, for pretraining rows."""
 
 import threading
 from collections import OrderedDict
@@ -7,11 +7,11 @@ import numpy as np
 
 from keras_attn.errors import UserError
 
-ORDER = 0  # the stream of random numbers that orders shards
+ORDER = 0  # random stream of the order of shards
 
 
 class Recent:
-    """Remembers the last two results of a function: the shard being read and its neighbour."""
+    """Caches the last two results of a function: a batch may need two shards."""
 
     def __init__(self, function):
         self._function = function
@@ -29,19 +29,19 @@ class Recent:
 
 
 def epoch_pieces(counts, start, stop, seed, exact):
-    """Where rows `[start, stop)` of a stream of epochs lie.
+    """Locates rows `[start, stop)` of a stream of epochs.
 
     Args:
-        counts: `(S,)` rows that each shard gives per epoch.
+        counts: Number of rows of each shard per epoch, `(S,)`.
         start, stop: Rows of the stream.
-        seed: The order of the shards in each epoch is drawn from it.
-        exact: Keep their order, and let each epoch be epoch 0.
+        seed: Seed of the order of the shards in each epoch.
+        exact: Whether all epochs equal epoch 0, with the shards in their order.
 
     Yields:
-        `(epoch, shard, start, stop)`, the latter two inside that shard's rows.
+        (epoch, shard, start, stop), with rows of the shard.
     """
     if not 0 <= start <= stop:
-        raise ValueError(f"Rows need 0 <= start <= stop. Received: start={start}, stop={stop}")
+        raise ValueError(f"Rows require 0 <= start <= stop. Received: start={start}, stop={stop}")
     total = int(counts.sum())
     if start == stop:
         yield 0, int(np.argmax(counts > 0)), 0, 0
@@ -54,13 +54,13 @@ def epoch_pieces(counts, start, stop, seed, exact):
         else:
             order = np.random.default_rng(epoch_seed(seed, epoch, ORDER)).permutation(order)
         ends = np.cumsum(counts[order])
-        for place in range(np.searchsorted(ends, first, "right"), len(order)):
-            begin = ends[place] - counts[order[place]]
+        for number in range(np.searchsorted(ends, first, "right"), len(order)):
+            begin = ends[number] - counts[order[number]]
             if begin >= last:
                 break
-            if counts[order[place]]:
-                low, high = max(first - begin, 0), min(last, ends[place]) - begin
-                yield epoch, int(order[place]), int(low), int(high)
+            if counts[order[number]]:
+                low, high = max(first - begin, 0), min(last, ends[number]) - begin
+                yield epoch, int(order[number]), int(low), int(high)
 
 
 def join(batches):
@@ -72,35 +72,35 @@ def join(batches):
 
 
 def epoch_seed(seed, epoch, *path):
-    """The independent seed of one thing that is drawn anew each epoch."""
+    """Returns an independent seed for each epoch and random stream."""
     return np.random.SeedSequence(seed, spawn_key=(epoch, *path))
 
 
 def permutation(count, size, rng):
-    """`size` of `count` rows in random order; each once before any comes again."""
+    """Returns `size` of `count` rows in random order; rows repeat only after all have occurred."""
     rounds = [rng.permutation(count) for _ in range(-(-int(size) // max(count, 1)))]
     return np.concatenate([np.zeros(0, np.int64), *rounds])[:size]
 
 
 def check_vocabulary(folder, index, tokenizer):
-    """Raises UserError unless the shards of an index were made with the tokenizer."""
+    """Raises a `UserError` unless the shards of an index were made with the tokenizer."""
     if index["vocabulary_sha256"] != tokenizer.sha256:
         raise UserError(
-            "The shards must be made with the vocabulary in use; prepare the text again in "
-            f"another folder. Received: folder={folder}"
+            "The prepared text has another vocabulary than the run. Prepare it in another folder. "
+            f"Received: folder={folder}"
         )
     if index["lowercase"] != tokenizer.lowercase:
         raise UserError(
-            f"The shards must be made with lowercase={tokenizer.lowercase}; prepare the text "
-            f"again in another folder. Received: folder={folder}, lowercase={index['lowercase']}"
+            f"The prepared text must have lowercase={tokenizer.lowercase}. Prepare it in another "
+            f"folder. Received: folder={folder}, lowercase={index['lowercase']}"
         )
 
 
 def in_order(shard, order, separator):
-    """The documents in another order, each but the last with a separator after it.
+    """Concatenates documents in another order, with separators between them.
 
     Returns:
-        (ids, where sentences end, which ids are separators).
+        (ids, ends of the sentences, mask of the separators).
     """
     document_ends = np.asarray(shard.document_ends, np.int64)
     sentence_ends = np.asarray(shard.sentence_ends, np.int64)
@@ -111,11 +111,11 @@ def in_order(shard, order, separator):
     ids = np.full(int(sizes.sum()) + max(len(order) - 1, 0), separator, np.int32)
     borders = np.ones(len(ids), bool)
     moved = np.repeat(new_starts - token_starts[order], sizes)
-    places = np.arange(len(moved)) + np.repeat(
+    positions = np.arange(len(moved)) + np.repeat(
         token_starts[order] - (np.cumsum(sizes) - sizes), sizes
     )
-    ids[places + moved] = shard.ids[places]
-    borders[places + moved] = False
+    ids[positions + moved] = shard.ids[positions]
+    borders[positions + moved] = False
     shift = np.empty(len(order), np.int64)
     shift[order] = new_starts - token_starts[order]
     counts = np.diff(document_ends, prepend=0)

@@ -1,16 +1,16 @@
-"""What a row of BERT's pretraining holds, where the config leaves it to the text."""
+"""Default of `data.segments`, which depends on the text."""
 
 from keras_attn.counts import counted
 from keras_attn.data.shards.shard_files import read_index
 from keras_attn.tasks.pretraining.splits import prepared_folder
 
-FEW_FOLLOW = 0.1  # share of sentences with a next one below which there is nothing to predict
+MIN_FOLLOWED = 0.1  # fraction of sentences with a next one that next-sentence prediction requires
 
 
 def choose_segments(run, sources, tokenizer):
-    """Sets `data.segments` where it is unset, and warns where next sentences cannot be predicted.
+    """Sets `data.segments` if it is unset, and warns if next sentences cannot be predicted.
 
-    In documents of a single sentence nothing follows: every second segment would be a random one.
+    If documents have a single sentence, every second segment would be random.
 
     Args:
         run: `Run`.
@@ -18,19 +18,19 @@ def choose_segments(run, sources, tokenizer):
         tokenizer: `WordPieceTokenizer`.
 
     Returns:
-        Whether the run has to do without next-sentence prediction.
+        Whether the run leaves out next-sentence prediction.
     """
     data, fallback = run.config.data, False
     indices = {
         split: read_index(prepared_folder(run, split, source, tokenizer))
         for split, source in sources.items()
     }
-    for split, index in reversed(indices.items()):  # training first: it decides
+    for split, index in reversed(indices.items()):  # training first, which sets the field
         report = index["report"]
         documents, sentences = report["documents"], report["sentences"]
         if (
             data.segments not in (None, "next_sentence")
-            or documents <= (1 - FEW_FOLLOW) * sentences
+            or documents <= (1 - MIN_FOLLOWED) * sentences
         ):
             continue
         if split != "train":

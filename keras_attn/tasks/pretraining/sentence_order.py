@@ -6,16 +6,16 @@ from keras_attn.tasks.pretraining.pairs import chunk_targets, cut, sentences_of
 
 
 def make_ordered_pairs(shard, *, length, short_fraction, rng):
-    """Cuts the documents of a shard into chunks, and each into two segments, half of them swapped.
+    """Splits the documents of a shard into chunks of two segments, half of them swapped.
 
-    A chunk is cut between two sentences; one of a single sentence, which ALBERT gives a random
-    next one, is cut between two of its tokens. A document's last single token is left out.
+    A chunk is split between two sentences. A chunk of a single sentence, for which ALBERT samples a
+    random next one, is split between two tokens. A chunk of a single token is left out.
 
     Args:
         shard, length, short_fraction, rng: See `make_pairs`.
 
     Returns:
-        `Pairs` in the order of the shard; label 1 if B stands before A in the text.
+        `Pairs` in the order of the shard; the label is 1 if the segments are swapped.
 
     Reference:
         Lan et al., ALBERT, 2020, section 3.1.

@@ -1,4 +1,4 @@
-"""Text without labels, as pretraining takes it: its shards, made where they are not."""
+"""Splits of pretraining tasks: text without labels, and its shards."""
 
 import re
 
@@ -11,18 +11,18 @@ from keras_attn.data.shards.shard_files import is_prepared, read_index
 from keras_attn.data.sources.files import file_sha256, find_files
 from keras_attn.errors import UserError
 
-PRETRAINING_MINUTES = 5.0  # if none of train.steps, train.epochs and train.minutes is given
+PRETRAINING_MINUTES = 5.0  # default length of a run
 
 
 def validation_of(data):
-    """The source of the validation text; of docstrings others."""
+    """Returns the source of the validation text; None if there is none."""
     if data.validation is None and data.train == "docstrings":
         return "docstrings"
     return data.validation
 
 
 def reading_of(data):
-    """How to read the text, as `prepare` takes it."""
+    """Returns the arguments of `prepare` for reading text."""
     return {
         "format": data.format,
         "encoding": data.encoding,
@@ -33,9 +33,9 @@ def reading_of(data):
 
 
 def prepared_folder(run, split, source, tokenizer):
-    """The folder of a split's shards, which the chief makes if they are not there."""
+    """Returns the folder with the shards of a split; the chief makes them if they are missing."""
     folder = _folder(run, split, source)
-    # A resumed run keeps its shards, whatever became of the text since.
+    # A resumed run uses its shards, even if the text has changed.
     if run.chief and folder != source and not (run.resumed and is_prepared(folder)):
         prepare(source, tokenizer, folder, split=split, log=run.say, **reading_of(run.config.data))
     run.meet()
@@ -43,30 +43,30 @@ def prepared_folder(run, split, source, tokenizer):
 
 
 def read_splits(run, examples):
-    """Returns the training batches of a run that pretrains, and those of validation or None.
+    """Returns the training batches of a pretraining run, and the validation batches or None.
 
     Args:
         run: `Run`.
         examples: Function from the name of a split and its source to its examples.
     """
     config, data = run.config, run.config.data
-    # The smaller first: a mistake in it shows before the larger is worked through.
+    # The smaller split first, for early errors.
     source = validation_of(data)
     validation = examples("validation", source) if source else None
     train = examples("train", data.train)
     if not validation:
-        run.say("no data.validation: the results will hold no metrics")
+        run.say("no data.validation: the results will have no metrics")
     return StreamBatches(train, config.train.batch_size), validation and StreamBatches(
         validation, config.eval.batch_size, once=True, limit=config.eval.limit
     )
 
 
 def check_targets(data, train, validation):
-    """Raises a `UserError` for a split with nothing to predict, whose loss would be 0.
+    """Raises a `UserError` for a split without tokens to predict, whose loss would be 0.
 
     Args:
         data: `config.data`.
-        train, validation: `StreamBatches` of rows with `mask_weights`; None without validation.
+        train, validation: `StreamBatches` of rows with `mask_weights`; validation may be None.
     """
     for field, batches, source in (
         ("data.validation", validation, validation_of(data)),
@@ -77,7 +77,7 @@ def check_targets(data, train, validation):
             for number in range(batches.num_batches)
         ):
             raise UserError(
-                f"{field} must hold known tokens to predict. Received: "
+                f"{field} must contain tokens to predict that are not [UNK]. Received: "
                 f"{field}={source}, none in {counted(batches.num_examples, 'row')}"
             )
 
@@ -87,7 +87,7 @@ def characters_per_target(batches, lengths):
 
     Args:
         batches: `StreamBatches` of rows with `mask_ids` and `mask_weights`.
-        lengths: Characters of each token of the vocabulary, `(V,)`, or counted in several ways,
+        lengths: Number of characters of each token of the vocabulary, `(V,)`, or K such numbers,
             `(V, K)`.
 
     Returns:
@@ -104,12 +104,12 @@ def characters_per_target(batches, lengths):
 
 
 def is_tfrecord(data, source):
-    """Returns whether a source is TFRecords, by `config.data` or by its name."""
+    """Returns whether a source is TFRecords, by `data.format` or by its name."""
     return data.format == "tfrecord" or bool(re.search(r"\.tf_?records?(\.gz)?(\W|$)", source))
 
 
 def _hashes_of_shards(run, split, source):
-    """SHA-256 of a split's files and of the shards made from them, by name."""
+    """Returns the SHA-256 of the files and the shards of a split, by name."""
     index = read_index(_folder(run, split, source))
     files = index["source"]["source"].get("files", ())
     return {
@@ -119,7 +119,7 @@ def _hashes_of_shards(run, split, source):
 
 
 def hashes_of_splits(run):
-    """SHA-256 of each split's TFRecords, or of its text and its shards, by name."""
+    """Returns the SHA-256 of each split's TFRecords, or of its text and its shards, by name."""
     hashes, data = {}, run.config.data
     for split, source in (("train", data.train), ("validation", validation_of(data))):
         if source and is_tfrecord(data, source):

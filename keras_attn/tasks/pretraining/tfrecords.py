@@ -1,4 +1,4 @@
-"""Pretraining examples from TFRecords that google-research/bert or Model Garden made."""
+"""Pretraining examples from TFRecords of google-research/bert or Model Garden."""
 
 import numpy as np
 import tensorflow as tf
@@ -13,7 +13,7 @@ from keras_attn.tasks.pretraining.rows import (
     join,
 )
 
-# Names in google-research/bert, then those of Model Garden where they differ.
+# Names in google-research/bert, and in Model Garden if they differ.
 _FEATURES = {
     "token_ids": ("input_ids", "input_word_ids"),
     "segment_ids": ("segment_ids", "input_type_ids"),
@@ -29,39 +29,36 @@ _RECORDS_PER_PARSE = 2_048
 
 
 class TFRecordExamples:
-    """The infinite stream of examples of files made by `create_pretraining_data.py`.
+    """Infinite stream of the examples in files of `create_pretraining_data.py`.
 
-    The interface is that of `PretrainingExamples`; pairs and masks are those of the files. Each
-    epoch holds each record once; files, and the records of a file (65,536 at a time), come in an
-    order drawn from the seed.
+    It has the interface of `PretrainingExamples`; pairs and masks come from the files. Each epoch
+    contains each record once. The files, and blocks of 65,536 records of a file, are shuffled.
 
     Args:
-        files: Paths or patterns: a str, comma-separated, or a sequence of them.
-            Files may be gzipped.
-        tokenizer: `WordPieceTokenizer`; ids must lie in its vocabulary.
+        files: Paths or globs: a comma-separated str or a sequence. Files may be gzipped.
+        tokenizer: `WordPieceTokenizer` with the vocabulary of the files.
         seed: Non-negative int.
-        exact: Keep the order of files and records.
+        exact: Whether to use the order of the files and records.
 
     Attributes:
         num_examples: Number of records.
-        length: Columns `T` of a row, as in the first record.
-        max_predictions: Slots `P` for masked tokens, as in the first record.
+        length: Row length T, as in the first record.
+        max_predictions: Maximum number P of masked tokens, as in the first record.
 
     Raises:
-        UserError: If there is no such file, or one is damaged, holds
-            other features or lengths, or ids beyond the vocabulary.
+        UserError: If a file is missing or damaged, or has other features, lengths or ids.
     """
 
     def __init__(self, files, tokenizer, *, seed=0, exact=False):
         if seed < 0:
-            raise UserError(f"A seed of at least 0 is needed. Received: seed={seed}")
+            raise UserError(f"seed must be at least 0. Received: seed={seed}")
         self.seed = seed
         self.exact = exact
         self._vocabulary_size = tokenizer.vocabulary_size
         paths = find_files(files)
         sizes = {path: size for path in paths if (size := _count(path))}
         if not sizes:
-            raise UserError(f"TFRecord files with records are needed. Received: {files}")
+            raise UserError(f"There must be at least one TFRecord. Received: {files}")
         self._names, self.length, self.max_predictions = _layout(next(iter(sizes)))
         self._parts, counts = [], []
         for path, records in sizes.items():
@@ -101,12 +98,12 @@ class TFRecordExamples:
         return join(self._parse(path, records[at : at + _RECORDS_PER_PARSE]) for at in chunks)
 
     def _parse(self, path, records):
-        """Parses and checks records; small types, since a part of a file stays in memory."""
-        widths = {"next_sentence_label": 1, "mask_weights": self.max_predictions}
-        widths |= dict.fromkeys(("mask_positions", "mask_ids"), self.max_predictions)
+        """Parses and checks records; returns small dtypes, because blocks stay in memory."""
+        lengths = {"next_sentence_label": 1, "mask_weights": self.max_predictions}
+        lengths |= dict.fromkeys(("mask_positions", "mask_ids"), self.max_predictions)
         features = {
             self._names[name]: tf.io.FixedLenFeature(
-                [widths.get(name, self.length)], tf.float32 if name == "mask_weights" else tf.int64
+                [lengths.get(name, self.length)], tf.float32 if name == "mask_weights" else tf.int64
             )
             for name in _FEATURES
         }
@@ -114,7 +111,7 @@ class TFRecordExamples:
             parsed = tf.io.parse_example(records, features)
         except tf.errors.InvalidArgumentError as error:
             raise UserError(
-                "Every record needs the features of create_pretraining_data.py, with "
+                "All records must have the features of create_pretraining_data.py, with "
                 f"length={self.length} and max_predictions={self.max_predictions} as in the first "
                 f"file. Received: {path}"
             ) from error
@@ -125,8 +122,8 @@ class TFRecordExamples:
             limit = limits.get(name, 2)
             if name != "mask_weights" and not ((array >= 0) & (array < limit)).all():
                 raise UserError(
-                    f"{self._names[name]} must lie in 0..{limit - 1}; were the records made with "
-                    f"another vocabulary? Received: {path}"
+                    f"{self._names[name]} must be in [0, {limit}). Do the records have another "
+                    f"vocabulary? Received: {path}"
                 )
             if name != "mask_weights":
                 arrays[name] = array.astype(np.min_scalar_type(limit - 1))
@@ -135,11 +132,11 @@ class TFRecordExamples:
 
 
 def _layout(path):
-    """Feature names, columns and prediction slots, from the first record of a file."""
+    """Returns the feature names, T and P of the first record of a file."""
     try:
         record = tf.train.Example.FromString(_read(path, 0, 1)[0].numpy())
     except DecodeError as error:
-        raise UserError(f"Records must be tf.train.Example. Received: {path}") from error
+        raise UserError(f"Records must be of type tf.train.Example. Received: {path}") from error
     sizes = {
         name: len(feature.float_list.value or feature.int64_list.value)
         for name, feature in record.features.feature.items()
@@ -149,7 +146,7 @@ def _layout(path):
         names[name] = next((feature for feature in known if sizes.get(feature)), None)
         if names[name] is None:
             raise UserError(
-                f"Records made by create_pretraining_data.py have {known[0]}. "
+                f"Records must have {known[0]}, as those of create_pretraining_data.py. "
                 f"Received: {path} with {', '.join(sorted(sizes)) or 'no features'}"
             )
     return names, sizes[names["token_ids"]], sizes[names["mask_positions"]]
@@ -160,9 +157,9 @@ def _count(path):
 
 
 def _read(path, skip, count):
-    """Serialised records `skip` to `skip + count` of a file, a string tensor."""
+    """Returns the serialized records `skip` to `skip + count` of a file, a string tensor."""
     records = next(_batches(path, count, skip), ())
-    if len(records) < count:  # It had them when they were counted.
+    if len(records) < count:  # there were more when they were counted
         raise _damaged(path)
     return records
 
@@ -178,4 +175,4 @@ def _batches(path, size, skip=0):
 
 
 def _damaged(path):
-    return UserError(f"A readable, whole TFRecord file is needed. Received: {path}")
+    return UserError(f"Cannot read {path}: the TFRecord file is damaged")

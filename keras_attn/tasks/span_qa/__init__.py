@@ -1,1 +1,1 @@
-"""Question answering by spans of a passage."""
+"""Extractive question answering."""

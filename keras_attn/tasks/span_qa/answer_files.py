@@ -1,4 +1,4 @@
-"""What the commands do with a model that reads: answers, and their metrics."""
+"""Answers of a question answering model to texts and files, and their metrics."""
 
 import json
 import math
@@ -16,28 +16,30 @@ def answer_texts(answerer, questions, passages, file, output):
     Args:
         answerer: `Answerer`.
         questions, passages: Lists of strings.
-        file, output: The open output and its name.
+        file: The open output file.
+        output: Its name.
     """
     _check_output(output)
     ids = [str(number) for number in range(len(questions))]
     _write(file, ids, answerer.answer(questions, passages or []), output)
 
 
-def answer_file(answerer, source, file, output, batch_size, asked):
-    """Writes an answer for each question of files of SQuAD.
+def answer_file(answerer, source, file, output, batch_size, reading):
+    """Writes an answer for each question of SQuAD files.
 
-    A .json file gets `{id: answer}`, as SQuAD's own scripts take it, any other output a JSON
-    object a line with `id` and what `Answerer.answer` tells.
+    The content of a .json file is `{id: answer}`, the format of the SQuAD evaluation scripts. Other
+    outputs have a line per question: a JSON object with `id` and the result of `Answerer.answer`.
 
     Args:
         answerer: `Answerer`.
-        source: JSON file of SQuAD, with or without answers, or a glob.
-        file, output: The open output and its name.
-        batch_size: Rows worked on together.
-        asked: Dict of how to read a table, which this is none: all None.
+        source: SQuAD file, with or without answers, or a glob.
+        file: The open output file.
+        output: Its name.
+        batch_size: Batch size.
+        reading: Options of tables, all None.
     """
     _check_output(output)
-    check_no_table(asked)
+    reject_table_options(reading)
     questions = read_questions(source, answers=False)
     found = answerer.answer(questions.questions, questions.texts, batch_size=batch_size)
     _write(file, questions.ids, found, output)
@@ -45,29 +47,29 @@ def answer_file(answerer, source, file, output, batch_size, asked):
 
 
 def evaluate_answers(answerer, source, batch_size, on_bad_text):
-    """Measures a model on files of SQuAD.
+    """Evaluates a model on SQuAD files.
 
     Returns:
-        Dict of `reading_metrics`, with the threshold of the model; `examples`; and `misplaced`,
-        how many right answers are not where they should be.
+        Dict of `reading_metrics` with the threshold of the model; `examples`; and `misplaced`, the
+        number of answers that are not at `answer_start`.
     """
     on_bad_text = on_bad_text or answerer.config["data"]["on_bad_text"]
     questions = read_questions(source, on_bad_text=on_bad_text)
     answers = answerer.find(questions, batch_size=batch_size)
     return {
-        **metrics_of(questions, answers, limit(answerer.threshold)),
+        **metrics_of(questions, answers, as_number(answerer.threshold)),
         "examples": len(questions),
         "misplaced": questions.misplaced,
     }
 
 
-def limit(threshold):
-    """A threshold as a number; None, that there always is an answer, is infinite."""
+def as_number(threshold):
+    """Returns a threshold as a number: infinity for None, with which there is always an answer."""
     return math.inf if threshold is None else threshold
 
 
 def metrics_of(questions, answers, threshold):
-    """`reading_metrics` of a list of `Answer`, one for each of `Questions`."""
+    """Returns the `reading_metrics` of an `Answer` for each of `Questions`."""
     return reading_metrics(
         questions.answers,
         [answer.spans[0].text for answer in answers],
@@ -76,13 +78,13 @@ def metrics_of(questions, answers, threshold):
     )
 
 
-def check_no_table(asked):
-    """Raises UserError if it is said how to read a table."""
-    for name, value in asked.items():
+def reject_table_options(reading):
+    """Raises a `UserError` if an option of tables is set."""
+    for name, value in reading.items():
         if value is not None:
             raise UserError(
-                "Files of SQuAD are needed by a model that reads, which have fields "
-                f"of their own. Received: {name}={value}"
+                f"{name} does not apply to the SQuAD files of question answering models. "
+                f"Received: {name}={value}"
             )
 
 

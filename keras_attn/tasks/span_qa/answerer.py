@@ -1,4 +1,4 @@
-"""Models that find answers in passages."""
+"""Inference with extractive question answering models."""
 
 from keras_attn.counts import counted
 from keras_attn.data.batches import TableBatches
@@ -8,37 +8,37 @@ from keras_attn.tasks.embedder import Embedder, listed
 from keras_attn.tasks.span_qa.answers import find_answers
 from keras_attn.tasks.span_qa.examples import Questions, cut_windows, window_examples
 
-MOST_QUESTIONS = 1024  # whose windows and logits are in memory together
+MAX_QUESTIONS = 1024  # with windows and logits in memory
 
 
 class Answerer(Embedder):
-    """A finetuned BERT that finds answers in passages besides.
+    """A finetuned question answering model, which also embeds texts.
 
     Attributes:
-        threshold: Where `no_answer` is above it there is no answer; None: there always is one.
+        threshold: Value of `no_answer` above which there is no answer; None: there is always one.
     """
 
     def __init__(self, trained):
         super().__init__(trained)
-        self.threshold = trained.threshold
+        self.threshold = trained.files["threshold"]
 
     def answer(self, questions, passages, top=1, batch_size=64):
-        """Answers questions by parts of passages.
+        """Answers questions with spans of passages.
 
         Args:
-            questions: A string, or a list of them.
-            passages: The passage of each, likewise; of any length.
-            top: How many parts of different texts to tell of.
-            batch_size: Rows worked on together; the results do not depend on it.
+            questions: A string, or a list of strings.
+            passages: The passage of each question, of any length.
+            top: Number of spans with distinct texts to return.
+            batch_size: Batch size; the results do not depend on it.
 
         Returns:
-            A dict, or a list of them: `answer`, "" if there is none; `score` of the best part,
-            the higher, the surer; `start` and `end`, which characters of the passage it is, or
-            None; `no_answer`, how much "no answer" scores above it. With `top` above 1 also
-            `spans`, the best parts as dicts of `text`, `score`, `start` and `end`.
+            A dict, or a list of dicts: `answer`, "" if there is none; `score` of the best span;
+            `start` and `end`, its characters in the passage, or None; `no_answer`, the score of "no
+            answer" minus the score of the best span. With `top` above 1 also `spans`, the best
+            spans as dicts of `text`, `score`, `start` and `end`.
 
         Raises:
-            UserError: If there are not as many passages as questions, or `top` is below 1.
+            UserError: If the numbers of passages and questions differ, or `top` is below 1.
         """
         if top < 1:
             raise UserError(f"top must be at least 1. Received: top={top}")
@@ -47,30 +47,30 @@ class Answerer(Embedder):
         questions, passages = listed(questions), listed(passages)
         if len(questions) != len(passages):
             raise UserError(
-                "As many passages as questions are needed. "
+                "Each question must have a passage. "
                 f"Received: {counted(len(questions), 'question')}, "
                 f"{counted(len(passages), 'passage')}"
             )
         none = [None] * len(questions)
         found = self.find(Questions(none, questions, passages, none, none), top, batch_size)
-        return [self._told(answer, top) for answer in found]
+        return [self._as_dict(answer, top) for answer in found]
 
     def find(self, questions, count=1, batch_size=64):
-        """Finds the best parts of passages, whether they are better than none or not.
+        """Finds the best spans of passages, without the threshold.
 
         Args:
             questions: `Questions`.
-            count: As `top` of `answer`.
-            batch_size: As in `answer`.
+            count: Number of spans with distinct texts.
+            batch_size: Batch size.
 
         Returns:
             A list of `keras_attn.tasks.span_qa.answers.Answer`.
         """
         return [
             answer
-            for first in range(0, len(questions), MOST_QUESTIONS)
+            for first in range(0, len(questions), MAX_QUESTIONS)
             for answer in self._find(
-                questions.take(range(len(questions))[first : first + MOST_QUESTIONS]),
+                questions.take(range(len(questions))[first : first + MAX_QUESTIONS]),
                 count,
                 batch_size,
             )
@@ -102,7 +102,7 @@ class Answerer(Embedder):
             windows, logits[: len(windows)], questions.texts, data["max_answer"], count
         )
 
-    def _told(self, answer, top):
+    def _as_dict(self, answer, top):
         best = answer.spans[0]._asdict()
         best = {"answer": best.pop("text"), **best, "no_answer": answer.no_answer}
         if self.threshold is not None and answer.no_answer > self.threshold:

@@ -1,4 +1,4 @@
-"""Span logits of windows -> answers, in characters of the passage."""
+"""Decoding of the span logits of windows into answers, in characters of the passage."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 class Span(NamedTuple):
-    """Part of a passage; `start` and `end` are None, and the text empty, if there is none.
+    """Span of a passage; if the passage has no tokens, the text is empty and `start` None.
 
     `score` is the sum of the logits of its first and its last token.
     """
@@ -18,12 +18,11 @@ class Span(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What is found for a question.
+    """Result for a question.
 
     Attributes:
-        spans: The best ones of different texts, best first; at least one.
-        no_answer: How much the score of "no answer" exceeds that of the best span. That of
-            several windows is the least: where the answer is not, each of them has none.
+        spans: The best spans with distinct texts, best first; at least one.
+        no_answer: Score of "no answer", the minimum over windows, minus the score of the best span.
     """
 
     spans: list[Span]
@@ -31,18 +30,18 @@ class Answer(NamedTuple):
 
 
 def find_answers(windows, logits, texts, max_answer, count=1):
-    """Finds the spans of the highest sums of logits.
+    """Finds the spans with the highest sums of logits.
 
     Args:
         windows: `Windows`.
-        logits: `(N, T, 2)` or a list of `(T, 2)`: of first and last token, of each window's
-            row; positions past its end are not looked at.
+        logits: Logits of the first and the last token in the row of each window, `(N, T, 2)` or a
+            list of `(T, 2)`; padding is ignored.
         texts: The passage of each question.
-        max_answer: Tokens of an answer at most.
-        count: How many spans of different texts.
+        max_answer: Maximum number of tokens of an answer.
+        count: Number of spans with distinct texts.
 
     Returns:
-        A list of `Answer`, one for each text.
+        A list with the `Answer` to each question.
 
     Reference:
         Devlin et al., BERT, 2018, sections 4.2 and 4.3.
@@ -79,17 +78,17 @@ def _answer(spans, none, count):
 def _best(logits, max_answer, only):
     """Yields (score, first, last) of the spans of a window `(tokens, 2)`, best first.
 
-    With `only`, of the best alone, which needs no sorting.
+    With `only`, it yields the best one, without sorting.
     """
     tokens, longest = len(logits), min(max_answer, len(logits))
     if not tokens:
         return
     ends = np.append(logits[:, 1], np.full(longest - 1, -np.inf))
-    # sums[i, d] of the span of d + 1 tokens from i
+    # sums[i, d]: score of the span of d + 1 tokens that starts at i
     sums = logits[:, :1] + np.lib.stride_tricks.sliding_window_view(ends, longest)
     flat = sums.reshape(-1)
-    places = [flat.argmax()] if only else np.argsort(-flat, kind="stable")
-    for place in places:
-        first, more = divmod(int(place), longest)
+    indices = [flat.argmax()] if only else np.argsort(-flat, kind="stable")
+    for index in indices:
+        first, more = divmod(int(index), longest)
         if first + more < tokens:
-            yield float(flat[place]), first, first + more
+            yield float(flat[index]), first, first + more

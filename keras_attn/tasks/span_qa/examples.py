@@ -1,4 +1,4 @@
-"""Questions on passages: SQuAD's files, and the windows of a passage that a model reads."""
+"""Question answering examples: SQuAD files, and windows of passages."""
 
 import dataclasses
 
@@ -11,21 +11,21 @@ from keras_attn.data.text_examples import TextExamples
 from keras_attn.errors import UserError
 from keras_attn.io.json_files import read_object
 
-MOST = 2_000_000_000  # bytes of a file
+MAX_BYTES = 2_000_000_000  # of a file
 
 
 @dataclasses.dataclass(frozen=True)
 class Questions:
-    """Questions, each with its passage and the answers to it.
+    """Questions with their passages and answers.
 
     Attributes:
-        ids, questions: Strings, one a question.
-        texts: The passage of each.
-        answers: Of each a list of texts, all of them right; empty if it has none.
-        places: Of each the first character of its first answer and the end of it; None if it has
-            no answer, or none that is where it should be.
-        misplaced: How many answers are not where they should be.
-        files: Names.
+        ids, questions: Strings `(N,)`.
+        texts: Passage of each question.
+        answers: List of the correct answers to each question; [] if it has no answer.
+        places: Start and end of the first answer to each question in the passage; None if it has no
+            answer, or none at `answer_start`.
+        misplaced: Number of answers that are not at `answer_start`.
+        files: Names of the files.
     """
 
     ids: list[str]
@@ -36,13 +36,13 @@ class Questions:
     misplaced: int = 0
     files: tuple = ()
 
-    text_pairs = None  # parts are held out by passage
+    text_pairs = None  # rows are held out by passage
 
     def __len__(self):
         return len(self.ids)
 
     def take(self, rows):
-        """Returns some of them, by number."""
+        """Returns the questions with the given numbers."""
         columns = ("ids", "questions", "texts", "answers", "places")
         return dataclasses.replace(
             self, **{name: [getattr(self, name)[row] for row in rows] for name in columns}
@@ -50,42 +50,42 @@ class Questions:
 
     @property
     def unanswerable(self):
-        """How many have no answer."""
+        """Number of questions without an answer."""
         return sum(not answers for answers in self.answers)
 
 
 def read_questions(source, *, answers=True, on_bad_text="error"):
-    """Reads files of SQuAD 1.1 or 2.0.
+    """Reads SQuAD 1.1 or 2.0 files.
 
     Args:
         source: JSON file, a glob, or a list of them.
-        answers: Whether questions need answers; without, any there are is not looked at.
-        on_bad_text: What to do with an answer that is not where `answer_start` says: "error", or
-            "skip" to count it; nothing can be learnt from a question that has no other.
+        answers: Whether to read the answers.
+        on_bad_text: How to handle an answer that is not at `answer_start`: "error", or "skip" to
+            count it; a question without another answer has weight 0 in training.
 
     Returns:
         `Questions`.
 
     Raises:
-        UserError: For a file that is none of SQuAD, with the place in it, or without questions;
-            two questions of one id.
+        UserError: If a file is not a SQuAD file or has no questions, or two questions have the
+            same id.
     """
     files = find_files(source)
     rows = [row for name in files for row in _rows(name, answers, on_bad_text)]
     if not rows:
-        raise UserError(f"At least one question is needed. Received: {source}")
+        raise UserError(f"SQuAD files must have at least one question. Received: {source}")
     *columns, misplaced = map(list, zip(*rows, strict=True))
     seen = set()
     for identity in columns[0]:
         if identity in seen:
-            raise UserError(f"Every question must have its own id. Received: {identity!r} twice")
+            raise UserError(f"Ids of questions must be distinct. Received: {identity!r} twice")
         seen.add(identity)
     return Questions(*columns, sum(misplaced), tuple(files))
 
 
 def _rows(name, need_answers, on_bad_text):
-    """Yields the columns of `Questions` and how many answers are misplaced."""
-    content, name = read_object(name, MOST), display_name(name)
+    """Yields the columns of `Questions` and the number of misplaced answers."""
+    content, name = read_object(name, MAX_BYTES), display_name(name)
     for number, article in enumerate(_field(content, "data", list, name), 1):
         place = f"{name}, article {number}"
         for number_of_passage, passage in enumerate(_field(article, "paragraphs", list, place), 1):
@@ -109,10 +109,10 @@ def _rows(name, need_answers, on_bad_text):
 
 
 def _answers(question, passage, here, on_bad_text):
-    """Texts of the answers, and the characters of each, None where it is not."""
+    """Returns the texts of the answers, and (start, end) of each, None if it is misplaced."""
     answers = _field(question, "answers", list, here)
     if question.get("is_impossible") and answers:
-        raise UserError(f"A question must have answers or be impossible. Received: both in {here}")
+        raise UserError(f"An impossible question must not have answers. Received: both in {here}")
     texts, places = [], []
     for answer in answers:
         text, start = _field(answer, "text", str, here), _field(answer, "answer_start", int, here)
@@ -120,8 +120,8 @@ def _answers(question, passage, here, on_bad_text):
         right = 0 <= start < end and passage[start:end] == text
         if not right and on_bad_text == "error":
             raise UserError(
-                "Each answer must be in its passage at answer_start; on_bad_text=skip counts those "
-                f"that are not. Received: {text[:50]!r}, answer_start={start} in {here}"
+                "Answers must be in the passage at answer_start. Set on_bad_text=skip to skip "
+                f"others. Received: {text[:50]!r}, answer_start={start} in {here}"
             )
         texts.append(text)
         places.append((start, end) if right else None)
@@ -131,34 +131,33 @@ def _answers(question, passage, here, on_bad_text):
 def _field(found, name, kind, where):
     value = found.get(name) if isinstance(found, dict) else None
     if not isinstance(value, kind) or isinstance(value, bool):
-        kinds = {list: "a list", str: "a string", int: "a whole number"}
+        kinds = {list: "a list", str: "a string", int: "an integer"}
         raise UserError(
-            f"A file of SQuAD is needed, with {kinds[kind]} as {name}. Received: {where}, without"
+            f"SQuAD files must have {kinds[kind]} as {name}. Received: {where}, without"
         )
     if isinstance(value, str) and not is_text(value):
         raise UserError(
-            "Text that UTF-8 can hold is needed, without half a surrogate pair. "
-            f"Received: {name} of {where}"
+            f"Text must be valid Unicode, without unpaired surrogates. Received: {name} of {where}"
         )
     return value
 
 
 @dataclasses.dataclass(frozen=True)
 class Windows:
-    """Parts of passages that fit into a row with the question, the shortest rows first.
+    """Windows of passages that fit into a row with the question, the shortest rows first.
 
     Attributes:
-        questions: Token ids of the question in each, int32 arrays.
-        passages: Token ids of the part of the passage in each.
-        rows: Number of the question of each, int64 `(N,)`.
-        spans: The characters of the passage that each token of the part is: int64 `(tokens, 2)`.
-        labels: int32 `(N, 2)`, the positions of the first and the last token of the answer in
-            `[CLS] question [SEP] passage [SEP]`; 0 where the part does not hold all of it.
-        weights: float32 `(N,)`, 0 for a question whose answers are not in the passage, or in no
-            window as a whole.
-        lost: How many questions are such for the latter reason.
-        cut: How many questions are cut at their longest length.
-        lengths: Tokens of each passage, int64 `(P,)`.
+        questions: Token ids of the question of each window, int32 arrays.
+        passages: Token ids of each window.
+        rows: Number of the question of each window, int64 `(N,)`.
+        spans: Start and end of each token of a window in the passage, int64 `(tokens, 2)`.
+        labels: Positions of the first and the last token of the answer in
+            `[CLS] question [SEP] passage [SEP]`, int32 `(N, 2)`; 0 if the window does not contain
+            the whole answer.
+        weights: float32 `(N,)`; 0 for a question whose answers are misplaced or in no window.
+        lost: Number of questions whose answer is in no window.
+        cut: Number of truncated questions.
+        lengths: Number of tokens of each passage, int64 `(P,)`.
     """
 
     questions: list
@@ -176,27 +175,26 @@ class Windows:
 
 
 def cut_windows(questions, tokenizer, *, length, max_question, stride):
-    """Cuts passages into windows that overlap, as google-research/bert's run_squad.py does.
+    """Splits passages into overlapping windows, like run_squad.py of google-research/bert.
 
     Args:
         questions: `Questions`.
         tokenizer: A `WordPieceTokenizer`.
-        length: Tokens of a row at most.
-        max_question: Tokens of a question at most; what comes after is dropped.
-        stride: Tokens from the beginning of a window to that of the next. None: 128 as in
-            run_squad.py, but half a window at most.
+        length: Maximum row length in tokens.
+        max_question: Maximum number of tokens of a question; longer questions are truncated.
+        stride: Tokens between the starts of consecutive windows; None: 128 as in run_squad.py, but
+            at most half a window.
 
     Returns:
-        `Windows`; of each question one at least.
+        `Windows`, at least one per question.
 
     Raises:
-        UserError: If no token of a passage fits beside a long question.
+        UserError: If a row has no room for the passage beside a long question.
     """
     if length < max_question + 4:
         raise UserError(
-            "data.length must have room for data.max_question, 3 special tokens and "
-            f"some of the passage. Received: data.length={length}, "
-            f"data.max_question={max_question}"
+            "data.length must be at least data.max_question + 4: the question, 3 special tokens "
+            f"and the passage. Received: data.length={length}, data.max_question={max_question}"
         )
     distinct = {text: number for number, text in enumerate(dict.fromkeys(questions.texts))}
     passages, spans = _split(*tokenizer.encode_with_spans(list(distinct)))
@@ -238,7 +236,7 @@ def cut_windows(questions, tokenizer, *, length, max_question, stride):
 
 
 def window_bounds(tokens, room, stride):
-    """Yields the first token of each window of a passage and its end."""
+    """Yields the start and end of each window of a passage, in tokens."""
     start = 0
     while start + room < tokens:
         yield start, start + room
@@ -247,25 +245,25 @@ def window_bounds(tokens, room, stride):
 
 
 def window_examples(windows, tokenizer, **options):
-    """`TextExamples` of the windows.
+    """Returns the `TextExamples` of windows.
 
     Args:
         windows: `Windows`.
-        tokenizer: The `WordPieceTokenizer` that they were cut with.
-        options: Of `TextExamples`, but for `weights`.
+        tokenizer: The `WordPieceTokenizer` of `cut_windows`.
+        options: Arguments of `TextExamples` except `weights`.
     """
     return TextExamples(
         windows.questions,
         windows.passages,
         windows.labels,
-        _OfIds(tokenizer),
+        _Identity(tokenizer),
         weights=windows.weights,
         **options,
     )
 
 
-class _OfIds:
-    """A tokenizer of what is token ids already."""
+class _Identity:
+    """A tokenizer whose texts are token ids."""
 
     def __init__(self, tokenizer):
         self.row_layout = tokenizer.row_layout
@@ -276,12 +274,12 @@ class _OfIds:
 
 
 def _split(ids, ends, *others):
-    """Lists of the parts of flat arrays that end there."""
+    """Splits flat arrays at `ends`, each into a list of arrays."""
     return [np.split(array, ends[:-1]) for array in (ids, *others)]
 
 
 def _answer_tokens(spans, place):
-    """First and last token that have a character of the answer; None if none has."""
+    """Returns the first and the last token of the answer; None if it has no token."""
     if place is None:
         return None
     start, end = place

@@ -1,6 +1,6 @@
-"""Metrics of reading comprehension, by the rules of SQuAD's own evaluation scripts.
+"""Metrics of extractive question answering, as in the SQuAD evaluation scripts.
 
-Shares in [0, 1]; the scripts print 100 times these.
+They are in [0, 1]; the scripts print percentages.
 """
 
 import collections
@@ -15,23 +15,23 @@ _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def normalized(answer):
-    """An answer in lower case without ASCII punctuation, English articles and extra whitespace."""
+    """Returns an answer in lower case without punctuation, articles and extra white space."""
     plain = answer.lower().translate(_WITHOUT_PUNCTUATION)
     return " ".join(_ARTICLES.sub(" ", plain).split())
 
 
 def exact_match(answer, right):
-    """1.0 if the answer is one of the right ones when both are `normalized`, else 0.0."""
+    """Returns 1.0 if the normalized answer is one of the normalized right ones, else 0.0."""
     return float(any(normalized(answer) == normalized(one) for one in right))
 
 
 def f1(answer, right, both_empty=1.0):
-    """The best F1, over the right answers, of their words and those of the answer as bags.
+    """Returns the maximum word F1 of an answer over the right answers.
 
     Args:
         answer: String.
         right: Strings, at least one.
-        both_empty: What counts if neither has a word: 0.0 in version 1.1 of the script.
+        both_empty: F1 if neither has a word: 0.0 in version 1.1 of the script.
     """
     return max(
         _overlap(normalized(answer).split(), normalized(one).split(), both_empty) for one in right
@@ -49,11 +49,11 @@ def _overlap(found, right, both_empty):
 
 
 def question_scores(right, answers):
-    """What each answer is worth: by version 2.0 of the script if a question has no answer.
+    """Returns the scores of answers, by version 2.0 of the script if a question has no answer.
 
     Args:
-        right: Of each question a list of strings; an empty one if it has no answer.
-        answers: String for each.
+        right: List of the right answers to each question; [] if it has no answer.
+        answers: Answer to each question.
 
     Returns:
         Dict of `f1` and `exact`, float64 `(N,)`.
@@ -69,17 +69,17 @@ def question_scores(right, answers):
 
 
 def best_threshold(scores, right, answers, no_answer):
-    """The threshold of `no_answer`, above which there is none, of the best mean score.
+    """Returns the threshold of `no_answer` with the best mean score.
 
     Args:
-        scores: What each answer is worth, `(N,)`.
-        right: Of each question a list of strings.
-        answers: String for each, whatever `no_answer` is.
-        no_answer: A number for each, the higher the less of an answer there is.
+        scores: Score of each answer, `(N,)`.
+        right: List of the right answers to each question.
+        answers: Answer to each question, regardless of `no_answer`.
+        no_answer: A number for each question; above the threshold there is no answer.
 
     Returns:
-        (best mean, threshold), as the script finds them: of equal ones the first, and 0.0 where
-        no threshold is better than to answer no question.
+        (best mean score, threshold), as in the script: the first of equal thresholds, and 0.0 if
+        answering no question is best.
     """
     answerable = np.array([bool(own) for own in right])
     given = np.array([bool(answer) for answer in answers])
@@ -92,19 +92,20 @@ def best_threshold(scores, right, answers, no_answer):
 
 
 def reading_metrics(right, answers, no_answer, threshold=math.inf):
-    """Computes what SQuAD's scripts do.
+    """Computes the metrics of the SQuAD scripts.
 
     Args:
-        right: Of each question a list of strings; an empty one if it has no answer.
-        answers: String for each, whatever `no_answer` is.
-        no_answer: A number for each.
-        threshold: Where `no_answer` is above it, the answer is taken to be that there is none.
-            None: one that decides as the best for F1 does.
+        right: List of the right answers to each question; [] if it has no answer.
+        answers: Answer to each question, regardless of `no_answer`.
+        no_answer: A number for each question.
+        threshold: Value of `no_answer` above which the prediction is that there is no answer;
+            None: a threshold that makes the same decisions as the best one for F1.
 
     Returns:
-        Dict of `f1` and `exact`, and if some questions have no answer also of `has_answer_*` and
-        `no_answer_*`, the same of the two kinds apart, and `best_*` and `best_*_threshold`, what
-        they could be and with which threshold; and without one, the `threshold` taken.
+        Dict of `f1` and `exact`. If some questions have no answer, also `has_answer_*` and
+        `no_answer_*`, the metrics of questions with and without an answer; `best_*` and
+        `best_*_threshold`, the best values over thresholds; and the chosen `threshold` if none is
+        given.
     """
     answerable = np.array([bool(own) for own in right])
     scores = question_scores(right, answers)
@@ -136,10 +137,10 @@ def reading_metrics(right, answers, no_answer, threshold=math.inf):
 
 
 def _above(threshold, no_answer):
-    """The middle between a threshold and the next higher score.
+    """Returns the middle between a threshold and the next higher score.
 
-    It decides alike. But the best threshold is itself the score of a question, which may come out
-    on either side of it when it is computed in another batch.
+    It makes the same decisions. The threshold itself equals the score of a question, which rounding
+    in another batch may move to either side.
     """
     higher = [score for score in no_answer if score > threshold]
     return (threshold + min(higher)) / 2 if higher else threshold + 1.0

@@ -1,4 +1,4 @@
-"""The page that a run of reading comprehension leaves on its validation: report.html."""
+"""report.html of extractive question answering: the answers on the validation split."""
 
 import numpy as np
 
@@ -11,12 +11,12 @@ from keras_attn.tasks.span_qa.metrics import normalized, question_scores
 from keras_attn.text.sentences import split_sentences
 from keras_attn.training.records import read_records
 
-ASKED = ("what", "who", "whom", "whose", "when", "where", "which", "why", "how")
-AROUND = 120  # characters shown on each side of an answer
+QUESTION_WORDS = ("what", "who", "whom", "whose", "when", "where", "which", "why", "how")
+CONTEXT = 120  # characters on each side of an answer
 
 
 def reading_baselines(questions):
-    """Mean scores of the baselines of reading comprehension.
+    """Returns the mean scores of the baselines.
 
     Args:
         questions: Validation `Questions`.
@@ -42,12 +42,12 @@ def reading_baselines(questions):
 
 
 def report_reading_baselines(run, results, baselines):
-    """Prints the F1 of a model beside its baselines, and warns if they are not beaten.
+    """Prints the F1 of the model and its baselines, and warns if the model is not better.
 
     Args:
         run: `Run`.
         results: As in results.json.
-        baselines: As `reading_baselines` returns them.
+        baselines: Result of `reading_baselines`.
     """
     metric = METRICS[0]
     run.say(
@@ -66,38 +66,38 @@ def report_reading_baselines(run, results, baselines):
 
 
 def write_reading_report(run, results, baselines, questions, answers, threshold):
-    """Writes the report of a finished run (the chief does), and says where it is.
+    """Writes the report of a finished run on the chief, and prints its path.
 
     Args:
         run: `Run`.
         results: As in results.json.
-        baselines: As `reading_baselines` returns them, on the chief.
+        baselines: Result of `reading_baselines`, on the chief.
         questions: `Questions` of each split, `train` and `validation`.
-        answers: `Answer` for each validation question.
-        threshold: Of `no_answer`, above which there is none; None: there always is one.
+        answers: `Answer` to each validation question.
+        threshold: Value of `no_answer` above which there is no answer; None: there is always one.
 
     Raises:
         UserError: If it cannot be written.
     """
     if run.chief:
         rows = questions["validation"]
-        sure = np.array([-answer.no_answer for answer in answers])
-        sure += 0.0 if threshold is None else threshold
+        margins = np.array([-answer.no_answer for answer in answers])
+        margins += 0.0 if threshold is None else threshold
         given = [
             "" if threshold is not None and margin < 0 else answer.spans[0].text
-            for answer, margin in zip(answers, sure, strict=True)
+            for answer, margin in zip(answers, margins, strict=True)
         ]
         scores = question_scores(rows.answers, given)
-        sure = sure if threshold is None else np.abs(sure)
+        confidence = margins if threshold is None else np.abs(margins)
         notes = [
             tag(
                 "p",
-                "The validation questions also chose the weights or the threshold of no "
-                "answer, which flatters: give finetune.evaluate other ones.",
+                "The weights or the threshold of no answer were selected on the validation split, "
+                "so the metrics have a selection bias: run finetune.evaluate on other questions.",
                 class_="faint",
             )
         ]
-        chose = rows.unanswerable or run.config.eval.metric or run.config.eval.patience
+        selected = rows.unanswerable or run.config.eval.metric or run.config.eval.patience
         counts = {
             "training questions": f"{len(questions['train']):,}",
             "validation questions": f"{len(rows):,}",
@@ -109,20 +109,20 @@ def write_reading_report(run, results, baselines, questions, answers, threshold)
             section(
                 "Results",
                 numbers({name: results[name] for name in METRICS}),
-                _lines_to_beat(scores, baselines),
-                notes if chose else [],
+                _compare(scores, baselines),
+                notes if selected else [],
             ),
             _kinds(rows, given, scores),
             curves(read_records(run.workdir.path), METRICS[0]),
-            _errors(rows, answers, given, scores["exact"], sure),
+            _errors(rows, answers, given, scores["exact"], confidence),
             about_the_run(run, results, counts),
         )
         run.say(run.workdir / NAME)
-    run.meet()  # a worker that ended before would look lost to the chief
+    run.meet()  # the chief would report a worker that ends earlier as lost
 
 
 def nearest_sentence(question, passage):
-    """The sentence of a passage that has the most words of a question, of equal ones the first."""
+    """Returns the first sentence of a passage with the most words of a question."""
     words = set(normalized(question).split())
     return max(
         split_sentences(passage) or [""],
@@ -130,19 +130,19 @@ def nearest_sentence(question, passage):
     )
 
 
-def _lines_to_beat(scores, baselines):
-    lines = {
+def _compare(scores, baselines):
+    models = {
         "this model": {metric: np.mean(found) for metric, found in scores.items()},
         **baselines,
     }
     cells = [
-        [name, *(figure(found[metric]) for metric in METRICS)] for name, found in lines.items()
+        [name, *(figure(found[metric]) for metric in METRICS)] for name, found in models.items()
     ]
-    return table("What it has to beat", ["model", *METRICS], cells)
+    return table("Scores and baselines", ["model", *METRICS], cells)
 
 
 def _kinds(rows, given, scores):
-    """Scores by what is asked for, and of the questions with and without answer."""
+    """Section with scores by question word, and of the questions with and without an answer."""
 
     def line(name, chosen):
         return [
@@ -155,31 +155,35 @@ def _kinds(rows, given, scores):
     answered = np.array([bool(answer) for answer in given])
     has = np.array([bool(own) for own in rows.answers])
     words = [
-        next((word for word in normalized(question).split() if word in ASKED), "other")
+        next((word for word in normalized(question).split() if word in QUESTION_WORDS), "other")
         for question in rows.questions
     ]
     words = np.array(words)
     found = sorted(set(words), key=lambda word: (-np.sum(words == word), word))
     foot = [
         line(name, chosen)
-        for name, chosen in (("all", has | ~has), ("with an answer", has), ("without one", ~has))
+        for name, chosen in (
+            ("all", has | ~has),
+            ("with an answer", has),
+            ("without an answer", ~has),
+        )
         if chosen.any()
     ]
     return section(
         "Kinds of questions",
         table(
-            "Scores by the word that asks",
-            ["asks", "questions", "answered", *METRICS],
+            "Scores by question word",
+            ["question word", "questions", "answered", *METRICS],
             [line(word, words == word) for word in found],
             foot if rows.unanswerable else foot[:1],
         ),
     )
 
 
-def _errors(rows, answers, given, exact, sure):
-    """The questions of which the model is most sure and wrong."""
+def _errors(rows, answers, given, exact, confidence):
+    """Section with the most confident wrong answers."""
     wrong = np.flatnonzero(exact == 0)
-    worst = wrong[np.argsort(-sure[wrong], kind="stable")][:MOST_ROWS]
+    worst = wrong[np.argsort(-confidence[wrong], kind="stable")][:MOST_ROWS]
     items = []
     for row in worst:
         span, right = answers[row].spans[0], list(dict.fromkeys(rows.answers[row]))
@@ -188,30 +192,28 @@ def _errors(rows, answers, given, exact, sure):
             [", " if number else "", tag("strong", isolated(text))]
             for number, text in enumerate(right)
         ] or "no answer"
-        said = join(
+        description = join(
             tag("span", isolated(given[row] or "no answer"), class_="wrong"), ", right: ", wanted
         )
         items.append(
             tag(
                 "li",
-                tag("p", said, " · ", isolated(rows.ids[row]), class_="meta"),
+                tag("p", description, " · ", isolated(rows.ids[row]), class_="meta"),
                 tag("blockquote", cut(rows.questions[row]), dir="auto"),
-                tag("blockquote", _around(rows.texts[row], *place), dir="auto"),
+                tag("blockquote", _context(rows.texts[row], *place), dir="auto"),
             )
         )
-    line = (
-        f"Answers that are not exactly one of the right ones: {len(wrong):,} of {len(rows):,}"
-    ) + (
-        f"; the {len(items)} of which the model is most sure are here."
+    line = (f"Answers without an exact match: {len(wrong):,} of {len(rows):,}") + (
+        f"; these are the {len(items)} with the highest confidence."
         if len(wrong) > len(items)
         else "."
     )
     return section(
-        "Most sure, and wrong", tag("p", line, class_="faint"), tag("ol", items, class_="rows")
+        "Most confident errors", tag("p", line, class_="faint"), tag("ol", items, class_="rows")
     )
 
 
-def _around(text, start, end):
-    """Part of a passage."""
-    first, last = max(0, start - AROUND), min(len(text), (end or 0) + AROUND)
+def _context(text, start, end):
+    """Excerpt of a passage around an answer."""
+    first, last = max(0, start - CONTEXT), min(len(text), (end or 0) + CONTEXT)
     return cut(("… " if first else "") + text[first:last] + (" …" if last < len(text) else ""))

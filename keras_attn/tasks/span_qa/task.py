@@ -1,4 +1,4 @@
-"""Question answering: files of SQuAD in, a model that finds answers out."""
+"""Extractive question answering on SQuAD files."""
 
 import hashlib
 import json
@@ -15,18 +15,18 @@ from keras_attn.tasks.finetuning.choices import (
     choose_best,
     choose_buckets,
     choose_rows,
-    tell_few_rows,
-    told_lengths,
+    describe_lengths,
+    warn_of_few_rows,
 )
 from keras_attn.tasks.finetuning.defaults import FinetuningDefaults
 from keras_attn.tasks.model_arguments import require_float32
 from keras_attn.tasks.span_qa.answer_files import (
     answer_file,
     answer_texts,
-    check_no_table,
+    as_number,
     evaluate_answers,
-    limit,
     metrics_of,
+    reject_table_options,
 )
 from keras_attn.tasks.span_qa.answerer import Answerer
 from keras_attn.tasks.span_qa.answers import find_answers
@@ -44,13 +44,13 @@ from keras_attn.tasks.span_qa.report import (
 from keras_attn.tasks.tokenizer_choice import choose_tokenizer
 from keras_attn.training.checkpoints import Checkpoints
 
-OF_TABLES = ("text", "text_pair", "label", "format", "header", "windows", "max_line")
+_TABLE_FIELDS = ("text", "text_pair", "label", "format", "header", "windows", "max_line")
 
 
 class SpanQA(Task):
-    """Question answering by spans of a passage.
+    """Extractive question answering.
 
-    The metrics are those of `reading_metrics`, with the best threshold.
+    The metrics are `reading_metrics` with the best threshold.
     """
 
     name = "span_qa"
@@ -62,7 +62,7 @@ class SpanQA(Task):
         architecture = run.family.choose_architecture(run)
         check_training(run, architecture.get("num_layers", 0))
         questions = _read_splits(run)
-        best = choose_best(config.eval, METRICS, questions["validation"], run.compared)
+        best = choose_best(run, METRICS, questions["validation"])
         tokenizer = choose_tokenizer(
             run, lambda: [*dict.fromkeys(questions["train"].texts), *questions["train"].questions]
         )
@@ -72,9 +72,9 @@ class SpanQA(Task):
             defaults.choose(
                 "data.length",
                 min(architecture["max_length"], DEFAULT_LENGTH),
-                "SQuAD's usual length",
+                "the default for SQuAD",
             )
-        run.fit_memory(architecture)
+        run.fit_memory(architecture, heads={})
         windows = {
             split: own
             and cut_windows(
@@ -86,18 +86,18 @@ class SpanQA(Task):
             )
             for split, own in questions.items()
         }
-        _report(run, questions, windows)
+        _summarize_data(run, questions, windows)
         if not windows["train"].weights.any():
             raise UserError(
-                "At least one training question must have an answer where "
-                "answer_start says, or be impossible. "
+                "At least one training question must be impossible or have an answer at "
+                "answer_start. "
                 f"Received: data.train={data.train}"
             )
         defaults.choose_training(len(windows["train"]), architecture["hidden_dim"])
         defaults.report()
-        # BERT's own, as long as no validation tells a better one.
+        # The default of BERT; validation finds a better one.
         threshold = 0.0 if questions["train"].unanswerable else None
-        # First: `start` makes the folder that of a run, which answers by it.
+        # Before `run.start`, after which the workdir can be loaded for prediction.
         _write_threshold(run, threshold, new=True)
         other = not run.resumed and run.pretrained and run.pretrained.task != self.name
         newest = {}
@@ -108,8 +108,8 @@ class SpanQA(Task):
                 own, logits[: len(own)], questions["validation"].texts, data.max_answer
             )
             newest["answers"] = answers
-            # Only questions without answer tell a threshold.
-            known = None if questions["validation"].unanswerable else limit(threshold)
+            # A threshold can be estimated from unanswerable questions only.
+            known = None if questions["validation"].unanswerable else as_number(threshold)
             return {**metrics_of(questions["validation"], answers, known), "loss": results["loss"]}
 
         def batches(split):
@@ -146,7 +146,7 @@ class SpanQA(Task):
         return {"threshold": read_threshold(workdir)}
 
     def write_files(self, workdir, trained):
-        workdir.write_json("reading.json", {"threshold": trained.threshold})
+        workdir.write_json("reading.json", {"threshold": trained.files["threshold"]})
 
     def complete_config(self, config, trained):
         half = trained.architecture["max_length"] // 2
@@ -164,7 +164,7 @@ class SpanQA(Task):
         answer_file(model, source, file, output, batch_size, reading)
 
     def evaluate(self, model, data, batch_size, reading, options):
-        check_no_table({**reading, "on_bad_text": None})
+        reject_table_options({**reading, "on_bad_text": None})
         return evaluate_answers(model, data, batch_size, reading["on_bad_text"])
 
     def head_layers(self, heads):
@@ -182,12 +182,14 @@ class SpanQA(Task):
         return {}, {"threshold": threshold}
 
     def write_head(self, trained, dropout=None):
-        return {} if trained.threshold is None else {"no_answer_threshold": trained.threshold}
+        threshold = trained.files["threshold"]
+        return {} if threshold is None else {"no_answer_threshold": threshold}
 
 
 def read_threshold(workdir):
-    """Returns the threshold of the newest evaluation, or of the best one if that chose the weights;
-    else of reading.json. None: the model always answers.
+    """Returns the threshold of the evaluation whose weights are kept, else of reading.json.
+
+    None: the model always answers.
 
     Raises:
         UserError: If reading.json has no threshold.
@@ -197,8 +199,8 @@ def read_threshold(workdir):
     number = isinstance(threshold, (int, float)) and not isinstance(threshold, bool)
     if not (threshold is None or number and math.isfinite(threshold)):
         raise UserError(
-            f"{workdir / 'reading.json'} must be that of a model that reads, with a "
-            "threshold. Received: something else, or no file"
+            f"{workdir / 'reading.json'} must contain the threshold of a question answering "
+            "model. Received: another file, or none"
         )
     state = Checkpoints(workdir / "checkpoints", log=lambda *_: None).read_state() or {}
     found = (state.get("best") or {}).get("found") or state.get("validation") or {}
@@ -207,28 +209,28 @@ def read_threshold(workdir):
 
 def _check(config):
     data = config.data
-    for name in OF_TABLES:
+    for name in _TABLE_FIELDS:
         if data[name] is not None:
             raise UserError(
-                f"data.{name} must be left out in {NAME}: files of SQuAD have "
-                f"fields of their own. Received: data.{name}={data[name]}"
+                f"data.{name} must be unset with data.task={NAME}, as it does not apply to SQuAD "
+                f"files. Received: data.{name}={data[name]}"
             )
     if data.regression or data.pack > 1:
         raise UserError(
-            f"data.regression=False and data.pack=1 are needed in {NAME}. "
+            f"data.task={NAME} requires data.regression=False and data.pack=1. "
             f"Received: data.regression={data.regression}, data.pack={data.pack}"
         )
     if config.train.class_weights:
-        raise UserError(f"train.class_weights needs one class a row. Received: data.task={NAME}")
+        raise UserError(f"train.class_weights requires single labels. Received: data.task={NAME}")
     if not data.train:
         raise UserError(
-            "data.train must name the training data: a JSON file of SQuAD, or a glob. "
+            "data.train must be set to the training data: a SQuAD file or a glob. "
             "Received: data.train=None"
         )
 
 
 def _read_splits(run):
-    """`Questions` of the splits; None where there is no validation."""
+    """Returns the `Questions` of the splits; None if there is no validation split."""
     data = run.config.data
     found = {
         split: data[split] and read_questions(data[split], on_bad_text=data.on_bad_text)
@@ -238,41 +240,41 @@ def _read_splits(run):
         if own and own.misplaced:
             answers = counted(
                 own.misplaced,
-                "answer is not where it should be",
-                "answers are not where they should be",
+                "answer is not at answer_start",
+                "answers are not at answer_start",
             )
             run.say(f"{answers} in data.{split}")
     return choose_rows(run, found, "questions")
 
 
-def _report(run, questions, windows):
-    """Says what the data are, before anything is learnt from them."""
+def _summarize_data(run, questions, windows):
+    """Prints a summary of the data before training."""
     for split, own in questions.items():
         if own is None:
-            run.say("no validation questions: the results will hold no metrics")
+            run.say("no validation questions: the results will have no metrics")
             continue
-        name, parts = "training" if split == "train" else split, windows[split]
-        lost = counted(parts.lost, "answer fits", "answers fit")
-        cut = counted(parts.cut, "question")
+        name, cut = "training" if split == "train" else split, windows[split]
+        lost = counted(cut.lost, "answer fits", "answers fit")
+        truncated = counted(cut.cut, "question")
         run.say(
             f"{counted(len(own), f'{name} question')}, {own.unanswerable:,} without answer, on "
-            f"{counted(len(parts.lengths), 'passage')}: {counted(len(parts), 'window')} of up "
+            f"{counted(len(cut.lengths), 'passage')}: {counted(len(cut), 'window')} of up "
             f"to {run.config.data.length} tokens"
-            + (f" · {lost} into no window" if parts.lost else "")
-            + (f" · {cut} cut at {run.config.data.max_question} tokens" if parts.cut else "")
+            + (f" · {lost} into no window" if cut.lost else "")
+            + (f" · {truncated} cut at {run.config.data.max_question} tokens" if cut.cut else "")
         )
-        run.say(told_lengths(parts.lengths, "passage"))
-    tell_few_rows(run, len(windows["train"]), "windows")
+        run.say(describe_lengths(cut.lengths, "passage"))
+    warn_of_few_rows(run, len(windows["train"]), "windows")
     shared = questions["validation"] and {*questions["train"].texts}.intersection(
         questions["validation"].texts
     )
     if shared:
         overlap = counted(
             len(shared),
-            "validation passage is a training passage, too",
-            "validation passages are training passages, too",
+            "validation passage is also a training passage",
+            "validation passages are also training passages",
         )
-        run.say(f"warning: {overlap}: the metrics say little about new ones")
+        run.say(f"warning: {overlap}: the metrics overestimate the performance on new passages")
 
 
 def _examples(run, windows, tokenizer, shuffle):
@@ -295,7 +297,7 @@ def _write_threshold(run, threshold, new=False):
 
 
 def _hashes(run, questions):
-    """SHA-256 of the vocabulary, of files, and of the names of each split's questions."""
+    """Returns the SHA-256 of the tokenizer, the data files and the question ids of each split."""
     hashes = run.tokenizer_hashes()
     for split, own in questions.items():
         if own:

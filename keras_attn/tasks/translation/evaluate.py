@@ -1,4 +1,4 @@
-"""Translators on other sentences."""
+"""Evaluation of translators."""
 
 import itertools
 
@@ -10,34 +10,33 @@ from keras_attn.tasks.translation.translator import read_sentences
 def evaluate_translator(
     translator, source, target=None, batch_size=32, *, beam=None, length_penalty=None, reading=None
 ):
-    """Measures a translator on other sentences, as its run did.
+    """Evaluates a translator with the metrics of its run.
 
     Args:
         translator: `Translator` of a workdir.
-        source, target: Aligned files, or a table or TFDS set alone; see `read_parallel`.
+        source, target: Aligned files, or only a table or TFDS set; see `read_parallel`.
         batch_size, beam, length_penalty: See `Translator.translate`.
         reading: Dict of `format`, `source_column`, `target_column`, `on_bad_text`, `encoding` and
-            `max_line`, as in `config.data`; "skip" leaves out what is too long, too. None: as in
-            training.
+            `max_line`, as in `config.data`; None: as in training. With `on_bad_text="skip"`, long
+            sentences are skipped, too.
 
     Returns:
-        Dict of `bleu`, `chrf`, sacrebleu's signatures of both, `examples` and `skipped`.
+        Dict of `bleu`, `chrf`, their sacrebleu signatures, `examples` and `skipped`.
 
     Raises:
-        UserError: If sentences cannot be read, or their source is too long.
+        UserError: If a sentence cannot be read, or a source sentence is too long.
     """
-    usual = translator.config["eval"]
+    options = translator.config["eval"]
     given = {name: value for name, value in (reading or {}).items() if value}
     data = translator.config["data"] | given
     texts = read_sentences(data, source, target, "test")
-    # By the source alone: what is scored must not depend on how a model cuts the references.
+    # By the source only: the test set must not depend on how a model tokenizes references.
     rows = translator.encode(texts.sources)
     fits = [translator.fits(row) for row in rows]
     if not any(fits) or (not all(fits) and data["on_bad_text"] == "error"):
         raise UserError(
-            f"Sentences of at most {translator.length - 1} tokens are needed; "
-            "on_bad_text=skip leaves longer ones out. "
-            f"Received: {texts.where(fits.index(False))}"
+            f"Sentences must have at most {translator.length - 1} tokens. Set on_bad_text=skip to "
+            f"skip longer ones. Received: {texts.where(fits.index(False))}"
         )
     found = translator.translate_ids(
         list(itertools.compress(rows, fits)),
@@ -48,8 +47,8 @@ def evaluate_translator(
     scores = translation_scores(
         [row[0]["text"] for row in found],
         list(itertools.compress(texts.targets, fits)),
-        lowercase=usual["lowercase"],
-        tokenize=usual["tokenize"],
+        lowercase=options["lowercase"],
+        tokenize=options["tokenize"],
     )
     return {
         **{name: score for name, (score, _) in scores.items()},

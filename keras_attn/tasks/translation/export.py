@@ -1,4 +1,4 @@
-"""A translator as a TensorFlow function: strings in, strings out."""
+"""Export of translators as a TensorFlow function from strings to strings."""
 
 import tensorflow as tf
 
@@ -8,14 +8,14 @@ from keras_attn.text.subwords import END_ID, PAD_ID, UNKNOWN_ID
 
 
 class ExportedTranslator(tf.Module):
-    """What the SavedModel of a translator computes: what `Translator.translate` does.
+    """Module of a SavedModel that computes `Translator.translate`.
 
     Its signature takes `text`, strings `(N,)`, and returns `translation`, strings `(N,)`, and
-    `score` float32 `(N,)`. A text of too many tokens is an error of the request.
+    `score`, float32 `(N,)`. A request with too many tokens fails.
 
     Args:
         translator: `Translator`.
-        beam, length_penalty: As those of `Translator.translate`.
+        beam, length_penalty: See `Translator.translate`.
     """
 
     labels = None
@@ -27,7 +27,7 @@ class ExportedTranslator(tf.Module):
         beam, length_penalty = translator.choose(beam, None, length_penalty)
         self._translator, self._options = translator, (beam, float(length_penalty), False)
         self._tokenizer = tf_text.SentencepieceTokenizer(translator.subwords.model, tf.int32)
-        # Where a SavedModel looks for what its functions use.
+        # A SavedModel tracks variables that are attributes of the module.
         self._values = [variable.value for variable in translator.model.variables]
         self.serve = traced(
             self._serve, jit=False, input_signature=[tf.TensorSpec([None], tf.string, name="text")]
@@ -37,7 +37,7 @@ class ExportedTranslator(tf.Module):
         tokens, length = self._tokenizer.tokenize(text), self._translator.length
         sizes = tf.cast(tokens.row_lengths(), tf.int32) + 1
         checked = tf.debugging.assert_less_equal(
-            sizes, length, f"A text of at most {length - 1} tokens is needed."
+            sizes, length, f"A text must have at most {length - 1} tokens."
         )
         with tf.control_dependencies([checked]):
             width = -(-tf.reduce_max(tf.concat([sizes, [1]], 0)) // STEP) * STEP
@@ -47,7 +47,7 @@ class ExportedTranslator(tf.Module):
         inputs = {"token_ids": ids, "padding_mask": tf.cast(ids != PAD_ID, tf.int32)}
         limits = most_tokens(sizes, self._translator.model)
         longest = search_length(length, self._translator.model)
-        # Few lengths of the search, each with a loop of its own: what is unused costs time.
+        # A few search lengths, each with its own loop: unused steps cost time.
         choices = [longest]
         while choices[-1] > 32:
             choices.append(choices[-1] // 2)
@@ -56,9 +56,9 @@ class ExportedTranslator(tf.Module):
             tf.reduce_sum(tf.cast(enough, tf.int32)) - 1,
             [lambda size=size: self._best(inputs, limits, size) for size in choices],
         )
-        # Marks are no text.
-        kept = tf.sequence_mask(lengths, tf.shape(ids)[1]) & (ids >= UNKNOWN_ID)
-        found = self._tokenizer.detokenize(tf.ragged.boolean_mask(ids, kept))
+        # Special tokens are not part of the text.
+        real = tf.sequence_mask(lengths, tf.shape(ids)[1]) & (ids >= UNKNOWN_ID)
+        found = self._tokenizer.detokenize(tf.ragged.boolean_mask(ids, real))
         empty = sizes == 1
         return {"translation": tf.where(empty, "", found), "score": tf.where(empty, 0.0, scores)}
 

@@ -12,7 +12,7 @@ from keras_attn.shared_fields import (
     family_field,
     run_fields,
 )
-from keras_attn.tasks.finetuning.fields import CHOICE
+from keras_attn.tasks.finetuning.fields import PATIENCE, metric_field
 
 METRICS = ("bleu", "chrf")
 
@@ -89,12 +89,8 @@ _TRANSLATING = {
 _DECODING = {
     **EVAL,
     "batch_size": Field(32, "batch size of evaluation, in sentences", above=0, resume="any"),
-    "metric": Field(
-        str,
-        "validation metric that selects the weights to keep: bleu, chrf or loss; if unset, "
-        "the last weights, or the mean of checkpoint.average",
-    ),
-    "patience": CHOICE["patience"],
+    "metric": metric_field(METRICS, "the last weights, or the mean of checkpoint.average"),
+    "patience": PATIENCE,
     "beam": Field(4, "beam size; 1: greedy decoding", above=0, resume="any"),
     "length_penalty": Field(
         0.6,

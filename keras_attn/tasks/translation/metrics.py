@@ -1,20 +1,20 @@
-"""BLEU and chrF, by sacrebleu."""
+"""BLEU and chrF, computed by sacrebleu."""
 
 from keras_attn.errors import UserError, check_choice, first_line
 
 
 def translation_scores(translations, references, lowercase=False, tokenize="13a"):
-    """BLEU and chrF of a corpus.
+    """Returns BLEU and chrF of a corpus.
 
     Args:
         translations, references: Lists of strings.
-        lowercase, tokenize: See sacrebleu; "none" for text that is tokenised.
+        lowercase, tokenize: See sacrebleu; "none" for tokenized text.
 
     Returns:
-        Dict of `bleu` and `chrf`: the score, 0 to 100, and sacrebleu's signature.
+        Dict of `bleu` and `chrf`: (score from 0 to 100, sacrebleu signature).
 
     Raises:
-        UserError: If sacrebleu is not installed, or knows no such tokenizer.
+        UserError: If sacrebleu is not installed or does not have the tokenizer.
 
     Reference:
         Post, A Call for Clarity in Reporting BLEU Scores, 2018.
@@ -23,16 +23,15 @@ def translation_scores(translations, references, lowercase=False, tokenize="13a"
         from sacrebleu.metrics import BLEU, CHRF
     except ImportError:
         raise UserError(
-            "Validation of translations needs sacrebleu: "
-            "pip install 'keras-attn[translate]'. Received: none"
+            "Validation of translations requires sacrebleu. Run: "
+            "pip install 'keras-attn[translate]'"
         ) from None
     check_choice("eval.tokenize", tokenize, BLEU.TOKENIZERS)
     try:
         bleu = BLEU(lowercase=lowercase, tokenize=tokenize, force=True)
-    except (RuntimeError, ImportError, OSError) as error:  # of what a tokenizer needs
+    except (RuntimeError, ImportError, OSError) as error:  # a missing dependency
         raise UserError(
-            "eval.tokenize must work here. Received: "
-            f"eval.tokenize={tokenize} ({first_line(error)})"
+            f"sacrebleu cannot use eval.tokenize={tokenize}: {first_line(error)}"
         ) from error
     found = {}
     for name, metric in (("bleu", bleu), ("chrf", CHRF(lowercase=lowercase))):

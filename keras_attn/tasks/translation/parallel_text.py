@@ -1,4 +1,4 @@
-"""Parallel text: aligned files, tables and translation sets of TFDS."""
+"""Parallel text: aligned files, tables and TFDS translation sets."""
 
 import collections
 import dataclasses
@@ -23,9 +23,9 @@ class ParallelText:
 
     Attributes:
         sources, targets: Strings.
-        places: Of each the (file, line) of both sides.
-        skipped: How many were left out, by reason.
-        files: Names.
+        places: (file, line) of both sides of each pair.
+        skipped: Number of skipped pairs by reason.
+        files: Names of the files.
     """
 
     sources: list[str]
@@ -38,7 +38,7 @@ class ParallelText:
         return len(self.sources)
 
     def take(self, rows):
-        """Some of them, by number."""
+        """Returns the pairs with the given numbers."""
         return dataclasses.replace(
             self,
             **{
@@ -48,11 +48,11 @@ class ParallelText:
         )
 
     def pairs(self):
-        """Both sides, one by one."""
+        """Returns an iterator over the pairs."""
         return zip(self.sources, self.targets, strict=True)
 
     def where(self, row, side=0):
-        """Where the source, or with 1 the target, of a pair stands, for messages."""
+        """Returns the location of the source (0) or target (1) of a pair for messages."""
         return describe_location(*self.places[row][side])
 
 
@@ -71,32 +71,32 @@ def read_parallel(
     """Reads parallel text into memory.
 
     Args:
-        source: With `target` a file of one sentence a line, or a glob; without it a table, or
-            `tfds:NAME`.
+        source: With `target` a file with one sentence per line, or a glob; without `target` a
+            table or `tfds:NAME`.
         target: The same number of files with the translations, line by line.
-        columns: Of a table: source and target; of TFDS the languages.
-        format, header, encoding, split, max_line: As in `iterate_rows`.
-        on_bad_text: "error", or "skip" to leave out and count lines that cannot be decoded, or
-            of which one side is empty.
+        columns: Source and target column of a table; for TFDS the languages.
+        format, header, encoding, split, max_line: See `iterate_rows`.
+        on_bad_text: "error", or "skip" to skip and count lines that cannot be decoded or have an
+            empty side.
 
     Returns:
         `ParallelText`.
 
     Raises:
-        UserError: For files of other numbers of lines, an empty side, bytes that are no text, with
-            the line; no sentence at all; or if both sides are the same stream.
+        UserError: If the numbers of files or lines differ, a side is empty, a line cannot be
+            decoded, there is no sentence, or both sides are the same stream.
     """
     skipped = collections.Counter()
     tfds = source.startswith("tfds:")
     table = tfds or (format or format_from_name(source)) not in (None, "lines")
     if target is None and not table:
         raise UserError(
-            "A source of lines needs a target: a file with their translations. "
+            "A source with one sentence per line requires a target file with the translations. "
             f"Received: {source!r}, target=None"
         )
     if target is not None and tfds:
         raise UserError(
-            "A set of TFDS has both sides and takes no target. "
+            "A TFDS set contains both sides. Leave target out. "
             f"Received: {source!r}, target={target!r}"
         )
     if target is None:
@@ -126,12 +126,12 @@ def read_parallel(
         side = 1 if text.strip() else 0
         if on_bad_text == "error":
             raise UserError(
-                "Both sides must have text; on_bad_text=skip leaves out those that have none. "
+                "Both sides must have text. Set on_bad_text=skip to skip other pairs. "
                 f"Received: no {('source', 'target')[side]} at {describe_location(*where[side])}"
             )
         skipped["empty"] += 1
     if not sources:
-        raise UserError(f"At least one sentence is needed. Received: {source}")
+        raise UserError(f"There must be at least one sentence pair. Received: {source}")
     skipped.update(rows.skipped if rows else {})
     files = tuple(dict.fromkeys(file for (file, _), _ in places))
     if target is not None:
@@ -140,10 +140,10 @@ def read_parallel(
 
 
 def _aligned(sources, targets, encoding, on_bad_text, skipped, max_line):
-    """Yields the lines of files side by side."""
+    """Yields pairs of lines of aligned files."""
     if len(sources) != len(targets):
         raise UserError(
-            "As many files of the target as of the source are needed. "
+            "Source and target must have the same number of files. "
             f"Received: {len(sources)} and {len(targets)}"
         )
     for names in zip(sources, targets, strict=True):
@@ -159,7 +159,7 @@ def _aligned(sources, targets, encoding, on_bad_text, skipped, max_line):
                     + ", ".join(
                         f"{name} has {count:,}" for name, count in zip(names, counts, strict=True)
                     )
-                    + f"; line {number:,} has no partner"
+                    + f"; line {number:,} has no counterpart"
                 )
             faults = [
                 (name, fault)
@@ -170,7 +170,7 @@ def _aligned(sources, targets, encoding, on_bad_text, skipped, max_line):
                 name, fault = faults[0]
                 if on_bad_text == "error":
                     raise UserError(
-                        f"{fault.requirement}; on_bad_text=skip leaves such lines out. "
+                        f"{fault.requirement}. Set on_bad_text=skip to skip such lines. "
                         f"Received: {describe_location(name, number)}"
                     )
                 skipped[fault.reason] += 1
@@ -179,10 +179,10 @@ def _aligned(sources, targets, encoding, on_bad_text, skipped, max_line):
 
 
 def _fault(line, encoding):
-    """The `BadRow` of a line that cannot be read; None for others."""
+    """Returns the `BadRow` of a line that cannot be read, else None."""
     if isinstance(line, BadRow):
         return line
-    return None if is_text(line) else BadRow("encoding", f"Text in {encoding} is needed")
+    return None if is_text(line) else BadRow("encoding", f"Text must be encoded in {encoding}")
 
 
 def _count(name, encoding):

@@ -1,4 +1,4 @@
-"""Translation: parallel text in, a model that translates out."""
+"""Translation of sentences."""
 
 import collections
 import dataclasses
@@ -23,14 +23,14 @@ from keras_attn.tasks.translation.metrics import translation_scores
 from keras_attn.tasks.translation.translator import Translator, read_sentences
 from keras_attn.text.subwords import UNKNOWN_ID
 
-TRANSLATION_EPOCHS = 30.0  # if none of train.steps, train.epochs and train.minutes is given
-USED = 0.8  # of the subwords; with fewer in the training sentences a warning is due
+TRANSLATION_EPOCHS = 30.0  # default length of a run
+MIN_USED = 0.8  # fraction of the subwords that the training data should contain
 
 
 class Translation(Task):
-    """Translation by an encoder-decoder.
+    """Translation with an encoder-decoder model.
 
-    The metrics are BLEU and chrF of sacrebleu, with their signatures, on the validation sentences.
+    The metrics are BLEU and chrF of sacrebleu; results.json contains their signatures.
     """
 
     name = "translation"
@@ -41,10 +41,10 @@ class Translation(Task):
 
     def plan(self, run):
         config, data = run.config, run.config.data
-        best = choose_best(config.eval, METRICS, data.validation.source, run.compared)
+        best = choose_best(run, METRICS, data.validation.source)
         _check_average(config)
         signatures = data.validation.source and translation_scores(["a"], ["a"], **_scoring(config))
-        architecture = run.family.choose_architecture(run)  # before the work of reading
+        architecture = run.family.choose_architecture(run)  # errors before the data are read
         texts = {split: _read(data, split) for split in ("train", "validation")}
         texts["train"] = texts["train"].take(
             rows_drawn(len(texts["train"]), data.limit, config.train.seed)
@@ -52,7 +52,7 @@ class Translation(Task):
         subwords = _choose_subwords(run, texts["train"])
         ids, texts = _encode(run, texts, subwords)
         architecture["vocabulary_size"] = subwords.vocabulary_size
-        run.fit_memory(architecture)
+        run.fit_memory(architecture, heads={})
         for name, (_, signature) in (signatures or {}).items():
             run.say(f"{name}: {signature}")
         validation = texts["validation"]
@@ -100,13 +100,13 @@ class Translation(Task):
 
     def load(self, trained, precision):
         check_precision(precision)
-        usual = trained.config["eval"]
+        defaults = trained.config["eval"]
         return Translator(
             trained.make_model(precision),
             trained.tokenizer,
             trained.config["data"]["length"],
-            usual["beam"],
-            usual["length_penalty"],
+            defaults["beam"],
+            defaults["length_penalty"],
             trained.config,
             trained.path,
         )
@@ -130,14 +130,14 @@ def _check_average(config):
     average = config.checkpoint.average
     if average > 1 and config.eval.metric:
         raise UserError(
-            "eval.metric keeps one checkpoint, so checkpoint.average must be 1; "
-            "eval.patience alone, by BLEU, goes with any. "
+            "checkpoint.average must be 1 with eval.metric, which keeps a single checkpoint. Use "
+            "eval.patience without eval.metric for early stopping by BLEU. "
             f"Received: checkpoint.average={average}"
         )
     if average > 1 and not config.checkpoint.every:
         raise UserError(
-            "checkpoint.average needs checkpoint.every, so that the mean does not "
-            "depend on the clock. Received: checkpoint.every=None"
+            "checkpoint.average requires checkpoint.every, so that the mean does not depend on the "
+            "speed of the machine. Received: checkpoint.every=None"
         )
 
 
@@ -151,26 +151,26 @@ def _read(data, split):
     if not given.source:
         if split == "train" or given.target:
             raise UserError(
-                f"data.{split}.source must name the sentences: a file, a glob, or "
-                f"tfds:NAME. Received: data.{split}.source=None"
+                f"data.{split}.source must be set to a file, a glob or tfds:NAME. "
+                f"Received: data.{split}.source=None"
             )
         return None
     return read_sentences(data, given.source, given.target, split)
 
 
 def _choose_subwords(run, texts):
-    """Writes the subwords of a new run and returns them."""
+    """Writes the subword tokenizer of a new run and returns it."""
     data = run.config.data
 
     def both_sides():
-        run.say(f"training {data.vocab_size:,} subwords ({data.subwords})")
+        run.say(f"training a vocabulary of {data.vocab_size:,} subwords ({data.subwords})")
         return itertools.chain(texts.sources, texts.targets)
 
     return choose_tokenizer(run, both_sides, kind=data.subwords)
 
 
 def _encode(run, texts, subwords):
-    """Token ids of both sides of each split, and the texts without those that are left out."""
+    """Returns the token ids of both sides of each split, and the texts that are not skipped."""
     data, ids, kept = run.config.data, {}, {}
     for split, own in texts.items():
         ids[split] = kept[split] = None
@@ -178,37 +178,38 @@ def _encode(run, texts, subwords):
             continue
         ids[split], own = _encode_pairs(own, subwords, data.length, data.on_bad_text)
         kept[split] = own
-        told = "".join(f" · {count:,} left out: {reason}" for reason, count in own.skipped.items())
+        skipped = "".join(
+            f" · {count:,} skipped: {reason}" for reason, count in own.skipped.items()
+        )
         longer = np.mean([max(map(len, pair)) + 1 for pair in zip(*ids[split], strict=True)])
         name = "training" if split == "train" else split
         run.say(
             f"{counted(len(own), f'{name} sentence')} · {longer:.1f} tokens on the longer "
-            f"side{told}"
+            f"side{skipped}"
         )
     ids_of_all = np.concatenate([row for side in ids["train"] for row in side])
     if warning := unknown_warning(np.mean(ids_of_all == UNKNOWN_ID)):
         run.say(warning)
     used = len(np.unique(ids_of_all))
-    if used < USED * subwords.vocabulary_size:
+    if used < MIN_USED * subwords.vocabulary_size:
         run.say(
             f"warning: the training sentences use {used:,} of {subwords.vocabulary_size:,} "
-            "subwords; the others will not be learned. A smaller data.vocab_size has fewer of "
-            "them"
+            "subwords; the others are not trained. Lower data.vocab_size"
         )
     if not kept["validation"]:
-        run.say("no validation sentences: the results will hold no metrics")
+        run.say("no validation sentences: the results will have no metrics")
     elif shared := set(kept["validation"].pairs()).intersection(kept["train"].pairs()):
         overlap = counted(
             len(shared),
-            "validation sentence is a training sentence, too",
-            "validation sentences are training sentences, too",
+            "validation sentence is also a training sentence",
+            "validation sentences are also training sentences",
         )
         run.say(f"warning: {overlap}")
     return ids, kept
 
 
 def _encode_pairs(texts, subwords, length, on_bad_text):
-    """Token ids of both sides without pairs that cannot be learned; and the texts left."""
+    """Returns the token ids of both sides and the texts, without empty and long pairs."""
     sides = []
     for side in (texts.sources, texts.targets):
         flat, ends = subwords.encode(side)
@@ -224,23 +225,23 @@ def _encode_pairs(texts, subwords, length, on_bad_text):
             row = int(np.argmax(faulty))
             side = int(np.argmax(wrong[:, row]))
             raise UserError(
-                f"A sentence of {needed} is needed; on_bad_text=skip leaves others "
-                f"out. Received: {lengths[side, row]} at {texts.where(row, side)}"
+                f"A sentence must have {needed}. Set on_bad_text=skip to skip others. "
+                f"Received: {lengths[side, row]} at {texts.where(row, side)}"
             )
         skipped[fault] += int(np.sum(left & faulty))
         left &= ~faulty
     rows = np.flatnonzero(left)
     if not len(rows):
         raise UserError(
-            "At least one pair of 1 to data.length - 1 tokens on both sides is "
-            f"needed. Received: data.length={length}"
+            "At least one sentence pair must have 1 to data.length - 1 tokens on both sides. "
+            f"Received: data.length={length}"
         )
     texts = dataclasses.replace(texts.take(rows), skipped=dict(+skipped))
     return [[side[row] for row in rows] for side in sides], texts
 
 
 def _hashes(run, texts):
-    """SHA-256 of the subwords, of files and of each split's sentences."""
+    """Returns the SHA-256 of the tokenizer, the data files and the sentences of each split."""
     hashes = run.tokenizer_hashes()
     for split, own in texts.items():
         if own:

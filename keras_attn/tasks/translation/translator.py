@@ -1,4 +1,4 @@
-"""Trained translators: text in, translations out."""
+"""Inference with translation models."""
 
 import collections
 
@@ -15,11 +15,11 @@ from keras_attn.tasks.translation.batches import pad_pairs
 from keras_attn.tasks.translation.parallel_text import read_parallel
 from keras_attn.text.subwords import BEGIN_ID, END_ID
 
-STEP = 8  # lengths of what is translated together are multiples of it
+STEP = 8  # the source lengths of batches are multiples of it
 
 
 def read_sentences(data, source, target, split):
-    """`ParallelText` of files, read as the fields of `config.data` tell."""
+    """Reads the `ParallelText` of files with the options in `config.data`."""
     return read_parallel(
         source,
         target,
@@ -34,19 +34,19 @@ def read_sentences(data, source, target, split):
 
 
 def most_tokens(lengths, model):
-    """How many tokens each translation may get, whatever it shares a batch with.
+    """Returns the maximum number of tokens of each translation, independent of the batch.
 
     Args:
-        lengths: Integers `(N,)`: tokens of the sources with their end marks.
+        lengths: Numbers of source tokens, with the end-of-sequence token, integers `(N,)`.
         model: `Transformer`.
     """
     limits = 3 * lengths // 2 + 10
-    # As many as a learned table has.
+    # Learned position embeddings limit the length.
     return ops.minimum(limits, model.max_length) if model.positions == "learned" else limits
 
 
 def search_length(length, model):
-    """Steps of the search of a source of so many tokens: a power of two, so that there are few."""
+    """Returns the number of search steps for a source length: a power of two, for few shapes."""
     steps = 1 << (3 * length // 2 + 9).bit_length()
     return min(steps, model.max_length) if model.positions == "learned" else steps
 
@@ -105,19 +105,21 @@ class Translator:
             UserError: If a text has more tokens than the model was trained for.
         """
         if isinstance(texts, str):
-            raise UserError(f"A list of texts is needed. Received: {texts!r}")
+            raise UserError(f"texts must be a list of strings. Received: {texts!r}")
         texts = list(texts)
         self.choose(beam, nbest, length_penalty, batch_size)
         if alignments and nbest is None:
-            raise UserError("Alignments are told with nbest. Received: nbest=None")
+            raise UserError("alignments=True requires nbest. Received: nbest=None")
         for number, text in enumerate(texts):
             if not isinstance(text, str) or not is_text(text):
-                raise UserError(f"Texts are needed. Received: {text!a:.50} as text {number + 1}")
+                raise UserError(
+                    f"Texts must be strings. Received: {text!a:.50} as text {number + 1}"
+                )
         rows = self.encode(texts)
         for number, row in enumerate(rows):
             if not self.fits(row):
                 raise UserError(
-                    f"A text of at most {self.length - 1} tokens is needed. "
+                    f"A text must have at most {self.length - 1} tokens. "
                     f"Received: {len(row)} in text {number + 1}, {texts[number][:50]!r}"
                 )
         found = self.translate_ids(rows, beam, nbest, length_penalty, batch_size, alignments, stop)
@@ -126,19 +128,19 @@ class Translator:
         return [row[0]["text"] for row in found]
 
     def encode(self, texts):
-        """Ids of each text."""
+        """Returns the token ids of each text."""
         ids, ends = self.subwords.encode(texts)
         return np.split(ids, ends[:-1]) if len(texts) else []
 
     def fits(self, row):
-        """Whether a text is short enough, of its ids."""
+        """Returns whether a text with these token ids is short enough."""
         return len(row) < self.length
 
     def choose(self, beam=None, nbest=None, length_penalty=None, batch_size=32):
-        """`(beam, length_penalty)`, where they are not given those of the run.
+        """Returns `(beam, length_penalty)`, by default those of the run.
 
         Raises:
-            UserError: If something is out of range.
+            UserError: If an argument is out of range.
         """
         beam = self.beam if beam is None else beam
         length_penalty = self.length_penalty if length_penalty is None else length_penalty
@@ -148,7 +150,7 @@ class Translator:
                 f"length_penalty must be at least 0. Received: length_penalty={length_penalty}"
             )
         if nbest is not None and nbest > beam:
-            raise UserError(f"nbest must be in [1, {beam}], the beam. Received: nbest={nbest}")
+            raise UserError(f"nbest must be in [1, beam={beam}]. Received: nbest={nbest}")
         return beam, length_penalty
 
     def translate_ids(
@@ -161,10 +163,10 @@ class Translator:
         alignments=False,
         stop=None,
     ):
-        """As `translate`, of what `encode` returned: a list of dicts for each text."""
+        """Translates the result of `encode`; returns a list of dicts for each text."""
         beam, length_penalty = self.choose(beam, nbest, length_penalty, batch_size)
         found = [None] * len(rows)
-        # Neighbours of similar length, without padding that costs time.
+        # Batches of similar length have little padding.
         order = sorted((n for n, row in enumerate(rows) if len(row)), key=lambda n: len(rows[n]))
         for start in range(0, len(order), batch_size):
             if stop and stop():
@@ -184,7 +186,7 @@ class Translator:
     def _batch(self, rows, beam, length_penalty, alignments):
         lengths = np.array([len(row) + 1 for row in rows])
         inputs = pad_pairs(
-            rows, [row[:0] for row in rows], width=-(-int(lengths.max()) // STEP) * STEP
+            rows, [row[:0] for row in rows], length=-(-int(lengths.max()) // STEP) * STEP
         )
         inputs = {name: inputs[name] for name in ("token_ids", "padding_mask")}
         limits = np.asarray(most_tokens(lengths, self.model), "int32")
@@ -198,12 +200,12 @@ class Translator:
 
     def _hypotheses(self, source, found):
         check_outputs(found["scores"], "the translator")
-        kept = [number for number, score in enumerate(found["scores"]) if score > -1e29]
-        if not kept:  # NaN is never the best token
+        real = [number for number, score in enumerate(found["scores"]) if score > -1e29]
+        if not real:  # NaN is never the best token
             check_outputs(np.nan, "the translator")
-        tokens = [found["token_ids"][number, : found["lengths"][number]] for number in kept]
+        tokens = [found["token_ids"][number, : found["lengths"][number]] for number in real]
         hypotheses = []
-        for number, own, text in zip(kept, tokens, self.subwords.decode(tokens), strict=True):
+        for number, own, text in zip(real, tokens, self.subwords.decode(tokens), strict=True):
             one = {
                 "text": text,
                 "score": float(found["scores"][number]),
@@ -220,7 +222,7 @@ class Translator:
         return hypotheses
 
     def search(self, inputs, limits, beam, longest, length_penalty, alignments):
-        """`beam_search` of a batch: at most `limits` `(B,)` tokens a row, `longest` of all."""
+        """Runs `beam_search` on a batch; row i has at most `limits[i]` of `longest` tokens."""
         mask, model = inputs["padding_mask"], self.model
         cache, memory = model.start_decoding(inputs, longest, beam)
 
@@ -230,7 +232,7 @@ class Translator:
             )
             return logits[:, 0], cache, *(one[:, 0] for one in scores)
 
-        width = ops.shape(mask)[1]  # a number where it is known
+        source_length = ops.shape(mask)[1]  # an int if it is static
         begin = ops.full_like(mask[:, 0], BEGIN_ID)
         return beam_search(
             step,
@@ -243,5 +245,5 @@ class Translator:
             return_attention=alignments,
             max_lengths=limits,
             reorder=model.reorder_cache,
-            source_length=width if alignments else None,
+            source_length=source_length if alignments else None,
         )

@@ -62,7 +62,7 @@ def test_a_run_on_prepared_text_is_that_on_the_text(corpus, tmp_path, kind):
         format="lines",
         vocab_size=SIZES[kind],
     )
-    with pytest.raises(UserError, match="made with the vocabulary in use"):
+    with pytest.raises(UserError, match="another vocabulary than the run"):
         pretrain(
             _config(kind, corpus, **{"data.train": ahead, "data.vocab": str(tmp_path / "other")}),
             workdir=str(tmp_path / "no"),

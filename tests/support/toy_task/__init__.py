@@ -1,1 +1,1 @@
-"""A task that lives in the tests: how often the word "good" is in a text."""
+"""A task defined in the tests: counting the word "good" in a text."""

@@ -7,10 +7,13 @@ from keras_attn.tasks.finetuning.fields import finetuning_fields
 FIELDS = TaskFields(
     command="finetune",
     family="bert",
-    config=lambda family: finetuning_fields({"data": {"word": Field("good", "word to count")}}),
+    config=lambda family: finetuning_fields(
+        {"data": {"word": Field("good", "word to count")}}, metrics=("mean_error",)
+    ),
     names=("word_counts",),
     summary="counting: how often a word is in a text",
     metrics=("mean_error",),
+    lower_is_better=("mean_error",),
     options={
         "evaluate": {"rounded": Option(bool, "Whether to round the counts.")},
         "predict": {"decimals": Option(int, "Digits after the point.", low=0)},

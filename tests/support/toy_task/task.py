@@ -13,6 +13,7 @@ from keras_attn.data.sources.files import file_sha256
 from keras_attn.data.text_examples import TextExamples
 from keras_attn.models.task import TaskModel, label_weights
 from keras_attn.tasks.contract import Plan, Task
+from keras_attn.tasks.finetuning.choices import choose_best
 from keras_attn.tasks.tokenizer_choice import choose_tokenizer
 
 LENGTH = 16
@@ -75,7 +76,8 @@ class Counting(Task):
         tokenizer = choose_tokenizer(run, lambda: texts)
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
         run.set_field("data.length", LENGTH)
-        run.fit_memory(architecture)
+        heads = {"scale": 1.0}
+        run.fit_memory(architecture, heads)
         if config.train.learning_rate is None:
             run.set_field("train.learning_rate", 1e-2)
 
@@ -91,6 +93,8 @@ class Counting(Task):
                 seed=config.train.seed,
             )
 
+        best = choose_best(run, ("mean_error",), validation=texts)
+
         def metrics(model, results, rows, stop):
             errors = np.abs(rows[: len(counts), 0] - counts)
             return {"mean_error": float(np.mean(errors)), **results}
@@ -98,20 +102,21 @@ class Counting(Task):
         hashes = {**run.tokenizer_hashes(), config.data.train: file_sha256(config.data.train)}
         return Plan(
             architecture,
-            {"scale": 1.0},
+            heads,
             hashes,
             TableBatches(examples(True)),
             TableBatches(examples(False)),
             new,
             outputs="counts",
             metrics=metrics,
+            best=best,
         )
 
     def complete_heads(self, heads, config, files):
         return {"scale": 1.0, **heads}
 
     def read_files(self, workdir, heads):
-        return {"files": workdir.read_json("word.json")}
+        return workdir.read_json("word.json")
 
     def write_files(self, workdir, trained):
         workdir.write_json("word.json", trained.files)

@@ -1,4 +1,4 @@
-"""A small GPT-2 that tests of training it and of going on with texts share."""
+"""A small trained GPT-2, shared by the tests of training and of generation."""
 
 import pytest
 

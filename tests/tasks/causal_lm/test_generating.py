@@ -1,4 +1,4 @@
-"""What a trained GPT-2 goes on with."""
+"""Text generation with a trained GPT-2."""
 
 import itertools
 import json
@@ -72,7 +72,7 @@ def test_a_choice_that_is_compiled_is_the_same(generator, options, monkeypatch):
     assert found[0] == found[1]
 
 
-def test_half_precision_goes_on_alike(trained, generator, tmp_path):
+def test_half_precision_generates_similar_text(trained, generator, tmp_path):
     half = load(str(trained[0]), precision="bfloat16")
     assert half.model.backbone.token_embedding.dtype == "bfloat16"
     prompts = ["the cat sees a", "my café", "a dog hears"]
@@ -119,7 +119,7 @@ def test_what_is_drawn_follows_the_seed(generator):
     assert generator.generate(prompts, 12, temperature=2.0, seed=1) == first
     assert generator.generate(prompts, 12, temperature=2.0, seed=2) != first
     assert len(set(first)) > 4
-    # 32 bits of it count, and without one each draws anew.
+    # 32 bits of the seed count; without a seed each call samples differently.
     assert generator.generate(prompts, 12, temperature=2.0, seed=1 - 2**32) == first
     largest = generator.generate(prompts, 12, temperature=2.0, seed=2**32 - 1)
     assert largest == generator.generate(prompts, 12, temperature=2.0, seed=-1) != first
@@ -190,16 +190,16 @@ def test_files_and_prompts_are_answered(trained, generator, tmp_path, capsys):
     assert capsys.readouterr().out == f"{lines[0][0]['text']}\n{BETWEEN}\n"
 
 
-def test_all_prompts_are_checked_before_the_first_is_answered(trained, tmp_path, monkeypatch):
-    # In the second part of the file, where each is numbered anew.
+def test_all_prompts_are_checked_before_generation(trained, tmp_path, monkeypatch):
+    # In the second chunk of the file, whose prompts continue the numbering.
     (tmp_path / "prompts.txt").write_text("the cat\n" * 299 + "a dog " * 30 + "\n")
     monkeypatch.setattr(Generator, "generate", None)
-    with pytest.raises(UserError, match="48 tokens at most.*in text 300, max_tokens=5"):
+    with pytest.raises(UserError, match="at most 48 tokens.*in text 300, max_tokens=5"):
         generate_texts(str(trained[0]), str(tmp_path / "prompts.txt"), max_tokens=5)
 
 
-def test_as_many_tokens_are_added_as_fit(generator, monkeypatch):
-    monkeypatch.setattr(generating, "ADDED", 40)
+def test_as_many_tokens_are_generated_as_fit(generator, monkeypatch):
+    monkeypatch.setattr(generating, "MAX_TOKENS", 40)
     sentence, options = "the cat sees a dog ", {"nbest": 1, "temperature": 2.0, "seed": 4}
     prompts = ["", sentence, sentence * 3, sentence * 3]
     lengths = np.diff(generator.tokenizer.encode(prompts)[1], prepend=0).tolist()
@@ -211,30 +211,30 @@ def test_as_many_tokens_are_added_as_fit(generator, monkeypatch):
             for number, (prompt, length) in enumerate(zip(prompts, lengths, strict=True))
         ],
     )
-    with pytest.raises(UserError, match="48 tokens at most.*in text 5, at least 1 to add"):
+    with pytest.raises(UserError, match="at most 48 tokens.*in text 5, at least 1 new ones"):
         generator.generate([*prompts, sentence * 20])
     more = 49 - lengths[2]
-    with pytest.raises(UserError, match=f"in text 3, at least {more} to add"):
+    with pytest.raises(UserError, match=f"in text 3, at least {more} new ones"):
         generator.generate(prompts, min_tokens=more)
 
 
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"max_tokens": 48}, "48 tokens at most.*Received: 1 in text 1, max_tokens=48"),
+        ({"max_tokens": 48}, "at most 48 tokens.*Received: 1 in text 1, max_tokens=48"),
         ({"max_tokens": 0}, "max_tokens must be 1, 2"),
-        ({"beam": 2, "nbest": 3}, r"nbest must be in \[1, 2\]"),
+        ({"beam": 2, "nbest": 3}, r"nbest must be in \[1, beam=2\]"),
         ({"top_p": 0.0}, r"top_p must be a number in \(0, 1\]. Received: top_p=0.0"),
         ({"temperature": -1.0}, "temperature must be a number of at least 0. Received: .*=-1.0"),
         ({"temperature": float("nan")}, "temperature must be a number of at least 0"),
         ({"temperature": "hot"}, "temperature must be a number of at least 0. Received: .*=hot"),
         ({"top_k": 2.5}, "top_k must be 1, 2"),
-        ({"no_repeat": None}, "no_repeat must be 0, 1"),
-        ({"seed": 1.5}, "seed must be a whole number"),
-        ({"min_tokens": -1}, r"min_tokens must be a whole number in \[0, 7\]"),
-        ({"min_tokens": 8}, r"min_tokens must be a whole number in \[0, 7\]"),
+        ({"no_repeat": None}, "no_repeat must be an integer of at least 0"),
+        ({"seed": 1.5}, "seed must be an integer"),
+        ({"min_tokens": -1}, r"min_tokens must be an integer in \[0, 7\]"),
+        ({"min_tokens": 8}, r"min_tokens must be an integer in \[0, 7\]"),
         ({"beam": 2, "length_penalty": float("nan")}, "length_penalty must be a finite number"),
-        ({"length_penalty": 0.5}, "length_penalty must be left out without a beam"),
+        ({"length_penalty": 0.5}, "length_penalty requires beam"),
         ({"temperature": 0, "nbest": 2}, "nbest must be 1 with temperature=0"),
         (
             {"temperature": 0, "top_k": 5},
@@ -244,32 +244,32 @@ def test_as_many_tokens_are_added_as_fit(generator, monkeypatch):
             {"temperature": 1e-9, "seed": 7},
             "seed must be left out with temperature=0.*temp.*=1e-09",
         ),
-        ({"beam": 2, "seed": 7}, "seed must be left out with a beam"),
-        ({"beam": 2, "temperature": 0.5}, "temperature must be left out with a beam"),
-        ({"beam": 2, "top_k": 5}, "top_k must be left out with a beam"),
-        ({"beam": 2, "top_p": 0.5}, "top_p must be left out with a beam"),
+        ({"beam": 2, "seed": 7}, "seed must be left out with beam"),
+        ({"beam": 2, "temperature": 0.5}, "temperature must be left out with beam"),
+        ({"beam": 2, "top_k": 5}, "top_k must be left out with beam"),
+        ({"beam": 2, "top_p": 0.5}, "top_p must be left out with beam"),
     ],
 )
-def test_wrong_arguments_of_generating_are_named(generator, options, message):
+def test_invalid_arguments_of_generate_are_errors(generator, options, message):
     with pytest.raises(UserError, match=message):
         generator.generate([""], **{"max_tokens": 7, **options})
 
 
-def test_wrong_arguments_are_named_before_a_model_is_read():
-    with pytest.raises(UserError, match="top_k must be left out with a beam"):
+def test_invalid_arguments_are_errors_before_a_model_is_read():
+    with pytest.raises(UserError, match="top_k must be left out with beam"):
         generate_texts("nowhere", ["a"], beam=2, top_k=5)
 
 
-def test_what_is_no_text_is_named(generator):
-    with pytest.raises(UserError, match="Texts are needed. Received: 3 as text 2"):
+def test_prompts_that_are_not_strings_are_errors(generator):
+    with pytest.raises(UserError, match="Prompts must be strings. Received: 3 as text 2"):
         generator.generate(["a", 3])
-    with pytest.raises(UserError, match="A text, or a list of them, is needed. Received: None"):
+    with pytest.raises(UserError, match="prompts must be a string or a list. Received: None"):
         generator.generate(None)
     assert generator.generate([]) == []
 
 
-def test_no_text_has_a_row_that_stands_for_nothing(generator):
-    """A table with rows that were never trained, which random weights like best."""
+def test_padded_rows_of_the_vocabulary_are_never_generated(generator):
+    """An embedding matrix with untrained rows, which would have the largest logits."""
     tokenizer = generator.tokenizer
     size = tokenizer.vocabulary_size
     wide = BytePairTokenizer(

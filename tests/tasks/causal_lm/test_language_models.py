@@ -19,7 +19,7 @@ from tests.support.small_language_models import config_of, log_probabilities
 pytestmark = pytest.mark.runs
 
 
-def test_characters_are_counted_once_and_words_without_blanks_have_a_perplexity(corpus, tmp_path):
+def test_characters_are_counted_once_and_words_without_spaces_have_a_perplexity(corpus, tmp_path):
     # Of bytes alone: rows end within characters.
     documents = ["天地玄黃宇宙洪荒🙂日月盈昃👩‍👧辰宿列張é" * 8] * 9 + ["\u3000天 地\u00a0玄"]
     (tmp_path / "valid.txt").write_text("\n\n".join(documents) + "\n")
@@ -43,7 +43,7 @@ def test_characters_are_counted_once_and_words_without_blanks_have_a_perplexity(
     assert results["loss_per_visible_character"] == pytest.approx(loss / visible, rel=1e-6)
 
 
-def test_the_text_is_told_as_it_stands(corpus, tmp_path):
+def test_the_text_is_predicted_without_normalization(corpus, tmp_path):
     texts = [
         "def f():\n    return 1\n\n\n# 天。地。\n",
         "It rained.  He left.\n\n“Why?”\n\tNo.",
@@ -73,7 +73,7 @@ def test_the_text_is_told_as_it_stands(corpus, tmp_path):
     assert results["loss_per_character"] == pytest.approx(loss / sum(map(len, texts)), rel=1e-6)
 
 
-def test_a_run_that_began_from_another_goes_on_without_it(corpus, tmp_path):
+def test_a_run_is_resumed_without_its_pretrained_model(corpus, tmp_path):
     def run(name, steps, **fields):
         pretrain(
             config_of(corpus, **{"train.steps": steps, **fields}),
@@ -98,8 +98,7 @@ def test_it_learns_what_follows(trained, generator):
 
 
 def test_perplexities_are_those_of_the_text(trained, generator, corpus):
-    # Rows are cut from the documents one after the other: each token is told after what is before
-    # it in its row and its document.
+    # Rows are consecutive: a token is predicted from the tokens before it in its row and document.
     documents = [
         " ".join(text.split("\n"))
         for text in (corpus / "valid.txt").read_text().strip().split("\n\n")
@@ -129,7 +128,7 @@ def test_perplexities_are_those_of_the_text(trained, generator, corpus):
 
 
 def _parts(row, end):
-    """A row cut where documents begin; the mark ends one and begins the next."""
+    """Splits a row at document starts; the end-of-sequence token belongs to both documents."""
     parts, part = [], []
     for token in row:
         part.append(token)
@@ -144,7 +143,7 @@ def _encoded(tokenizer, texts):
     return ids, ends[:-1]
 
 
-def test_a_run_that_goes_on_ends_with_the_same_bits(corpus, tmp_path):
+def test_a_resumed_run_is_bitwise_identical(corpus, tmp_path):
     fields = {"train.schedule": "constant", "train.warmup_fraction": 0.0, "model.dropout": 0.1}
     wanted = pretrain(
         config_of(corpus, **fields, **{"train.steps": 6}), workdir=str(tmp_path / "whole")
@@ -176,7 +175,7 @@ def test_a_run_starts_from_another(trained, corpus, tmp_path):
 
 
 @pytest.mark.parametrize("positions", [None, 30])
-def test_a_model_goes_on_to_positions_that_were_trained(corpus, tmp_path, capsys, positions):
+def test_a_model_generates_up_to_its_trained_positions(corpus, tmp_path, capsys, positions):
     config = config_of(corpus, **{"model.max_length": positions, "train.steps": 1})
     pretrain(config, workdir=str(tmp_path / "run"))
     assert ("positions 25 to 30 are not trained" in capsys.readouterr().out) == bool(positions)
@@ -184,7 +183,7 @@ def test_a_model_goes_on_to_positions_that_were_trained(corpus, tmp_path, capsys
     assert generator.max_length == most
     (found,) = generator.generate("", most - 1, min_tokens=most - 1, nbest=1)
     assert not found["finished"]
-    with pytest.raises(UserError, match=f"{most} tokens at most, the positions of the model"):
+    with pytest.raises(UserError, match=f"at most {most} tokens, the positions of the model"):
         generator.generate("", most)
 
 

@@ -1,70 +1,49 @@
-"""Rows for language models against documents laid out one by one."""
+"""Rows of causal language models, compared with the documents."""
 
 import numpy as np
 import pytest
 
 from keras_attn.data.shards.prepare import prepare
-from keras_attn.data.shards.shard_files import read_index, read_shard
 from keras_attn.errors import UserError
 from keras_attn.tasks.causal_lm.examples import NextTokenExamples
 from keras_attn.text.byte_pairs import train_byte_pairs
+from tests.support.prepared_documents import TEXTS, documents_of_shards, prepare_documents
 from tests.support.small_corpus import make_documents
 
-DOCUMENTS = make_documents(60, 3)
-TEXTS = [" ".join(document) for document in DOCUMENTS]
 TOKENIZER = train_byte_pairs(TEXTS, 300)
 END = TOKENIZER.end_id
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    path = tmp_path_factory.mktemp("text")
-    (path / "a.txt").write_text("\n\n".join("\n".join(d) for d in DOCUMENTS), encoding="utf-8")
-    prepare(
-        str(path / "a.txt"),
-        TOKENIZER,
-        str(path / "shards"),
-        format="lines",
-        tokens_per_shard=400,
-        log=lambda *_: None,
-    )
-    return str(path / "shards")
+    return prepare_documents(tmp_path_factory.mktemp("text"), TOKENIZER)
 
 
-def shards(folder):
-    return [read_shard(f"{folder}/{shard['file']}") for shard in read_index(folder)["shards"]]
-
-
-def documents_of(shard):
-    ends = shard.sentence_ends[shard.document_ends - 1]
-    return [part.tolist() for part in np.split(shard.ids, ends[:-1])]
-
-
-def told(rows):
-    """Pairs of a token and the one after it, of all real places."""
+def targets_of(rows):
+    """Returns pairs of a token and its target, without padding."""
     real = rows["padding_mask"] > 0
     return list(zip(rows["token_ids"][real].tolist(), rows["label"][real].tolist(), strict=True))
 
 
-def test_documents_are_texts_whose_sentences_are_joined_by_a_blank(folder):
-    found = [ids for shard in shards(folder) for ids in documents_of(shard)]
+def test_the_sentences_of_a_document_are_joined_by_a_space(folder):
+    found = [ids for documents in documents_of_shards(folder) for ids in documents]
     assert TOKENIZER.decode(found) == TEXTS
 
 
 @pytest.mark.parametrize("length", [1, 7, 64, 5000])
-def test_each_token_is_told_once_after_what_is_before_it(folder, length):
+def test_each_token_is_predicted_once_from_the_tokens_before_it(folder, length):
     examples = NextTokenExamples(folder, TOKENIZER, length=length, exact=True)
     rows = examples.rows(0, examples.num_examples)
     expected = []
-    for shard in shards(folder):
-        for ids in documents_of(shard):
+    for documents in documents_of_shards(folder):
+        for ids in documents:
             whole = [END, *ids, END]
             expected += zip(whole[:-1], whole[1:], strict=True)
-    assert told(rows) == expected
+    assert targets_of(rows) == expected
     assert len(rows["token_ids"]) == examples.num_examples
 
 
-def test_parts_of_documents_are_numbered_and_begin_at_place_zero(folder):
+def test_the_documents_of_a_row_are_numbered_and_start_at_position_zero(folder):
     examples = NextTokenExamples(folder, TOKENIZER, length=50, exact=True)
     rows = examples.rows(0, examples.num_examples)
     several = 0
@@ -85,7 +64,7 @@ def test_epochs_have_the_same_tokens_in_other_orders(folder):
     examples = NextTokenExamples(folder, TOKENIZER, length=32, seed=5)
     count = examples.num_examples
     epochs = [examples.rows(e * count, (e + 1) * count) for e in range(2)]
-    first, second = (sorted(told(rows)) for rows in epochs)
+    first, second = (sorted(targets_of(rows)) for rows in epochs)
     assert first == second
     assert not np.array_equal(epochs[0]["token_ids"], epochs[1]["token_ids"])
     parts = [examples.rows(start, start + 3) for start in (0, 3, 6)]
@@ -96,8 +75,8 @@ def test_epochs_have_the_same_tokens_in_other_orders(folder):
     assert not np.array_equal(epochs[0]["token_ids"], other["token_ids"])
 
 
-def test_shards_of_another_vocabulary_are_refused(folder):
-    with pytest.raises(UserError, match="vocabulary in use"):
+def test_shards_of_another_vocabulary_are_an_error(folder):
+    with pytest.raises(UserError, match="another vocabulary"):
         NextTokenExamples(folder, train_byte_pairs(TEXTS, 290))
 
 

@@ -21,7 +21,7 @@ def test_words_are_learned():
 
 
 def test_pairs_of_words_are_learned():
-    # Each word is as frequent in both classes; only neighbours tell.
+    # Each word is as frequent in both classes; only bigrams distinguish them.
     texts = ["not good but bad", "good but not bad"] * 3
     labels = ["0", "1"] * 3
     found = bag_of_bigrams_accuracy(texts, labels, ["not good", "not bad"], ["0", "1"])
@@ -32,7 +32,7 @@ def test_several_labels_and_numbers_are_learned_too():
     labels = np.array([[1, 0, 1], [1, 0, 1], [1, 0, 1], [0, 1, 1], [0, 1, 1], [0, 1, 1]])
     found = bag_of_bigrams(GOOD + BAD, labels, ["good play", "bad play"], "multilabel")
     np.testing.assert_array_equal(found, [[1, 0, 1], [0, 1, 1]])
-    # Ridge regression by its formula: with intercept, so of what is centred.
+    # Closed form of ridge regression with intercept: on centered data.
     texts, targets = ["a", "b", "a b", "b b"], np.array([1.0, 2.0, 4.0, 3.0])
     counts = np.array([[1, 0, 0, 0], [0, 1, 0, 0], [1, 1, 1, 0], [0, 2, 0, 1.0]])
     centred = counts - counts.mean(axis=0)

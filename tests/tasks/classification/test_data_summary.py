@@ -1,11 +1,11 @@
-"""What a finetuning run says of its labels, and what it does about lines of names."""
+"""Warnings about labels, and header lines in files with numbered columns."""
 
 import pytest
 from ml_collections import ConfigDict
 
 from keras_attn.data.sources.tables import read_table
 from keras_attn.tasks.classification.data_summary import _count_quoted, warn_of_rare_labels
-from keras_attn.tasks.classification.task import _drop_headers
+from keras_attn.tasks.classification.splits import drop_headers
 from tests.support.small_runs import SmallRun
 
 
@@ -35,7 +35,7 @@ def _run(**data):
         (["0.5", "1.5", "high"] * 9, False),
     ],
 )
-def test_numbers_that_measure_are_no_classes_without_a_warning(labels, warned):
+def test_scores_as_classes_are_a_warning(labels, warned):
     run = _run()
     warn_of_rare_labels(run, labels)
     assert [line for line in run.said if "use data.task=regression" in line] == run.said
@@ -48,13 +48,16 @@ def test_a_class_with_the_name_of_a_missing_value_is_named():
     assert len(run.said) == 1 and "'NaN' is a class of 3 rows" in run.said[0]
 
 
-def test_lines_of_names_are_left_out_where_columns_are_numbers(tmp_path):
+def test_header_lines_are_removed_if_columns_are_numbers(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("text,label\n" + "".join(f"film {n},{n % 2}\n" for n in range(6)))
     table, run = read_table(str(path), text=0, label=1), _run()
-    assert set(_drop_headers(run, table).labels) == {"0", "1"}
+    assert set(drop_headers(run, table).labels) == {"0", "1"}
     assert run.config.data.header is run.resolved["data"]["header"] is True
-    assert f"{path}, line 1 has the names" in run.said[0] and "data.header=False" in run.said[0]
+    assert (
+        f"{path}, line 1 contains the column names" in run.said[0]
+        and "data.header=False" in run.said[0]
+    )
     for given in (
         {"header": False},
         {"header": True},
@@ -63,10 +66,10 @@ def test_lines_of_names_are_left_out_where_columns_are_numbers(tmp_path):
         {"text": "text"},
     ):
         run = _run(**given)
-        assert _drop_headers(run, table) is table and not run.said
+        assert drop_headers(run, table) is table and not run.said
 
 
-def test_texts_in_quotes_are_counted_where_they_are_fields_of_csv():
+def test_texts_that_look_like_csv_fields_are_counted():
     assert _count_quoted(['"a ""b"" c"', "d", '"e"']) == 1
     assert _count_quoted(['"a"', '"b c"']) == 2
     assert _count_quoted(['"a" and "b"', "c", '"']) == 0

@@ -16,7 +16,7 @@ from keras_attn.errors import UserError
 from keras_attn.export.saved_model import export
 from keras_attn.inference.evaluate import evaluate
 from keras_attn.inference.predict_files import predict_file
-from keras_attn.tasks.classification.other_libraries import in_units_of_labels
+from keras_attn.tasks.classification.other_libraries import rescale_regression
 from keras_attn.tasks.finetuning.seed_statistics import metrics_among
 
 pytestmark = pytest.mark.runs
@@ -266,20 +266,20 @@ def test_an_export_takes_what_the_model_was_trained_on(folder):
     "fields, message",
     [
         ({"data.task": "multilable"}, "Did you mean multilabel"),
-        ({"data.task": "multilabel", "data.regression": True}, "data.regression=True is for"),
+        ({"data.task": "multilabel", "data.regression": True}, "data.regression=True contradicts"),
         (
             {"data.task": "multilabel", "data.label_separator": ""},
-            "label_separator must be something",
+            "label_separator must not be empty",
         ),
         ({"data.task": "multilabel", "data.label_separator": "\t"}, r"Received: .*'\\t'"),
-        ({"data.task": "multilabel", "train.class_weights": True}, "one class a row"),
+        ({"data.task": "multilabel", "train.class_weights": True}, "requires single labels"),
         # Said before anything is read.
         ({"data.windows": 10, "data.train": "nowhere.csv"}, r"data.windows must be in \[0, 10\)"),
         ({"data.windows": -1}, "data.windows must be at least 0"),
         ({"data.windows": 2, "data.text_pair": "other"}, "does not support text pairs"),
     ],
 )
-def test_what_cannot_be_meant_is_said(folder, tmp_path, fields, message):
+def test_invalid_fields_are_errors(folder, tmp_path, fields, message):
     config = finetuning_defaults()
     config.update_from_flattened_dict(
         {
@@ -319,7 +319,7 @@ def test_small_numbers_keep_their_digits(folder, tmp_path):
     np.testing.assert_allclose([float(line) for line in lines], wanted, rtol=1e-5)
 
 
-def test_what_is_skipped_is_told_with_its_place(folder, tmp_path, capsys):
+def test_skipped_rows_are_reported_with_their_location(folder, tmp_path, capsys):
     (tmp_path / "rows.csv").write_text('text\nred\n"blue\n')
     predict_file(
         str(folder / "single_label"),
@@ -333,7 +333,7 @@ def test_what_is_skipped_is_told_with_its_place(folder, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("run", [run for run in RUNS if run != "pairs"])
-def test_where_rows_may_be_missing_each_tells_its_place(folder, tmp_path, run):
+def test_where_rows_may_be_missing_each_row_has_its_location(folder, tmp_path, run):
     texts = ["red", "red and blue", "green"]
     first = f'"{texts[0]}"\n\n"unclosed\n{texts[1]}\n'
     for name, rows in {"first": first, "other": texts[2]}.items():
@@ -386,8 +386,8 @@ def test_numbers_of_any_size_are_learnt(folder, tmp_path, scale, offset):
     model, plain = load(str(tmp_path / "run")), load(str(folder / "regression"))
     values = [np.array([row["value"] for row in one.predict(TEXTS)]) for one in (model, plain)]
     np.testing.assert_allclose((values[0] - offset) / scale, values[1], atol=0.1)
-    # What other libraries get tells the same by itself.
-    stored = in_units_of_labels(read(str(tmp_path / "run")))
+    # The head for other libraries predicts the same without the scale.
+    stored = rescale_regression(read(str(tmp_path / "run")))
     assert "label_mean" not in stored.heads
     head = model.model.logits_dense
     for name in ("kernel", "bias"):
@@ -402,7 +402,7 @@ def test_numbers_of_any_size_are_learnt(folder, tmp_path, scale, offset):
     np.testing.assert_allclose(np.asarray(head(hidden)), wanted, rtol=1e-5)
 
 
-def test_a_regression_that_goes_on_keeps_its_units(folder, tmp_path):
+def test_a_resumed_regression_keeps_its_units(folder, tmp_path):
     config = finetuning_defaults()
     config.update_from_flattened_dict(
         {

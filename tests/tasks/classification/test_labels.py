@@ -28,12 +28,12 @@ def test_unknown_labels_are_named_with_their_row():
         labels.encode(["positive", "positve"])
     with pytest.raises(UserError, match="at dev.tsv, line 9"):
         labels.encode(["neutral"], where=lambda row: "dev.tsv, line 9")
-    with pytest.raises(UserError, match="needed: no, 'yes '. Received: 'yes' at"):
+    with pytest.raises(UserError, match="training data: no, 'yes '. Received: 'yes' at"):
         LabelSet(["no", "yes "]).encode(["yes"])
 
 
 @pytest.mark.parametrize("labels", [["a", "a"], ["Good", "good", "x"], ["a ", "a"]])
-def test_label_sets_that_cannot_be_meant_are_refused(labels):
+def test_label_sets_that_cannot_be_meant_are_errors(labels):
     with pytest.raises(UserError, match="Received"):
         LabelSet.from_labels(labels)
 
@@ -96,12 +96,12 @@ def test_labels_of_lists_become_a_column_each():
 @pytest.mark.parametrize(
     "labels, message",
     [
-        (["red", "", "red"], "Two labels.*only 'red'"),
-        (["", " "], "rows without any"),
-        (["red", '["green, or blue"]'], "must not hold data.label_separator.*'green, or blue'"),
+        (["red", "", "red"], "two labels.*only 'red'"),
+        (["", " "], "Received: no labels"),
+        (["red", '["green, or blue"]'], "must not contain data.label_separator.*'green, or blue'"),
     ],
 )
-def test_lists_without_a_choice_of_labels_are_refused(labels, message):
+def test_multilabel_rows_without_two_labels_are_errors(labels, message):
     with pytest.raises(UserError, match=message):
         LabelSet.from_lists(labels, ",")
 
@@ -119,10 +119,10 @@ def test_the_positive_class_comes_last():
 
 def test_a_number_with_a_decimal_point_and_without_is_no_two_classes():
     for labels in (["1", "1.0", "0"], ["-2.00", "-2"]):
-        with pytest.raises(UserError, match="make them one.*'-?[12]' and '-?[12]."):
+        with pytest.raises(UserError, match="Unify them.*'-?[12]' and '-?[12]."):
             LabelSet.from_labels(labels)
     for labels in (["1.5", "1.50"], ["1.", "1"], ["+1", "1"]):
-        with pytest.raises(UserError, match="make them one"):
+        with pytest.raises(UserError, match="Unify them"):
             LabelSet.from_labels(labels)
     assert LabelSet.from_labels(["1.0", "1.1", "10"]).names == ("1.0", "1.1", "10")
     assert LabelSet.from_labels(["1.2.0", "1.2"]).names == ("1.2", "1.2.0")
@@ -133,12 +133,12 @@ def test_a_number_with_a_decimal_point_and_without_is_no_two_classes():
 
 @pytest.mark.parametrize("labels", [["caf\u00e9", "cafe\u0301"], ["\uff21", "A"], ["ß", "SS"]])
 def test_labels_that_unicode_writes_in_two_ways_are_no_two_classes(labels):
-    with pytest.raises(UserError, match="make them one"):
+    with pytest.raises(UserError, match="Unify them"):
         LabelSet.from_labels(labels)
 
 
 @pytest.mark.parametrize("missing", ["nan", "NaN", "NA", "null", "-inf"])
 def test_a_missing_label_among_numbers_is_no_class(missing):
-    with pytest.raises(UserError, match=f"all be numbers.*'{missing}' among"):
+    with pytest.raises(UserError, match=f"must not be missing.*'{missing}' among"):
         LabelSet.from_labels(["1", "0", "-2.5", missing])
     assert missing in LabelSet.from_labels(["eng", "deu", missing]).names

@@ -11,8 +11,8 @@ from keras_attn.tasks.classification import metrics
 def _random_classes(seed, num_classes, rows=200):
     random = np.random.default_rng(seed)
     labels = random.integers(0, num_classes, rows)
-    guessed = np.where(random.random(rows) < 0.5, labels, random.integers(0, num_classes, rows))
-    return labels, guessed, random.uniform(0.1, 2.0, rows)
+    predicted = np.where(random.random(rows) < 0.5, labels, random.integers(0, num_classes, rows))
+    return labels, predicted, random.uniform(0.1, 2.0, rows)
 
 
 @pytest.mark.parametrize("num_classes", [2, 3, 7])

@@ -14,7 +14,7 @@ from keras_attn.runs.sweep_report import write_runs_report
 from keras_attn.tasks.classification import baseline
 from keras_attn.tasks.classification.baseline import bag_of_bigrams_accuracy
 from keras_attn.tasks.classification.labels import LabelSet
-from keras_attn.tasks.classification.report_numbers import mean_scores
+from keras_attn.tasks.classification.report_numbers import mean_class_scores
 from keras_attn.workdir import Workdir
 from tests.support.small_reports import LABELS, TEXTS, Reader, config_of, finetuned
 
@@ -38,11 +38,11 @@ def predicted(single):
     return list(LABELS) * len(TEXTS), found
 
 
-def test_it_has_the_results_and_the_line_to_beat(single):
+def test_it_has_the_results_and_the_baselines(single):
     run, results = single
     read = _read(run)
     assert read.numbers == {name: f"{results[name]:.3f}" for name in ("accuracy", "f1", "loss")}
-    _, model, bigrams, constant = read.tables["Accuracy and what it has to beat"]
+    _, model, bigrams, constant = read.tables["Accuracy and baselines"]
     assert model[:3] == ["this model", "0.500", "0.254 to 0.746"]
     words = [f"{('lovely', 'awful')[number % 2]} film {number}" for number in range(60)]
     beat = bag_of_bigrams_accuracy(
@@ -57,24 +57,26 @@ def test_it_has_the_results_and_the_line_to_beat(single):
 
 def test_its_tables_are_those_of_scikit_learn(single, predicted):
     labels, found = predicted
-    guesses = [one["label"] for one in found]
+    predictions = [one["label"] for one in found]
     names = list(LabelSet.from_labels(LABELS).names)
-    scores = metrics.precision_recall_fscore_support(labels, guesses, labels=names, zero_division=0)
+    scores = metrics.precision_recall_fscore_support(
+        labels, predictions, labels=names, zero_division=0
+    )
     read = _read(single[0])
     for row, *wanted in zip(
         read.tables["Scores of the classes"][1:], names, *scores, strict=False
     ):  # averages follow
         assert row == [wanted[0], *(f"{value:.3f}" for value in wanted[1:4]), str(wanted[4]), "30"]
-    f1 = metrics.f1_score(labels, guesses, average="macro")
+    f1 = metrics.f1_score(labels, predictions, average="macro")
     assert read.tables["Scores of the classes"][3][3] == f"{f1:.3f}"
-    counts = metrics.confusion_matrix(labels, guesses, labels=names)
+    counts = metrics.confusion_matrix(labels, predictions, labels=names)
     assert [row[1:] for row in read.tables["Confusion matrix"][1:]] == [
         [str(count) if count else "·" for count in row] for row in counts
     ]
     assert sum(int(row[1]) for row in read.tables["Calibration"][1:]) == len(labels)
 
 
-def test_it_shows_the_wrong_rows_the_surest_first(single, predicted):
+def test_it_shows_wrong_rows_by_decreasing_confidence(single, predicted):
     labels, found = predicted
     wrong = [
         (-max(one["probabilities"].values()), row)
@@ -105,7 +107,7 @@ def test_a_finished_run_writes_the_same_page_again(single, capsys):
     assert not list(run.glob("report.html*.tmp"))
 
 
-def test_what_cannot_be_written_is_said(single):
+def test_what_cannot_be_written_is_an_error(single):
     run, _ = single
     (run / "report.html").rename(run / "kept.html")
     (run / "report.html").mkdir()
@@ -121,7 +123,7 @@ def test_without_scikit_learn_the_page_says_what_to_install(single, monkeypatch)
     run, _ = single
     monkeypatch.setitem(sys.modules, "sklearn.feature_extraction.text", None)
     finetune(config_of(run.parent), workdir=str(run))
-    row = _read(run).tables["Accuracy and what it has to beat"][2]
+    row = _read(run).tables["Accuracy and baselines"][2]
     assert "pip install 'keras-attn[report]'" in row[1]
 
 
@@ -132,7 +134,7 @@ def test_a_baseline_that_takes_too_much_memory_costs_its_row_alone(single, monke
     run, _ = single
     monkeypatch.setattr(baseline, "bag_of_bigrams", fail)
     finetune(config_of(run.parent), workdir=str(run))
-    assert "MemoryError" in _read(run).tables["Accuracy and what it has to beat"][2][1]
+    assert "MemoryError" in _read(run).tables["Accuracy and baselines"][2][1]
 
 
 def test_a_baseline_of_fewer_rows_says_so(single, monkeypatch):
@@ -140,7 +142,7 @@ def test_a_baseline_of_fewer_rows_says_so(single, monkeypatch):
     monkeypatch.setattr(baseline, "MOST_BASELINE_ROWS", 10)
     finetune(config_of(run.parent), workdir=str(run))
     page = (run / "report.html").read_text(encoding="utf-8")
-    assert "The bag of bigrams learns from 10 of the 60 training rows" in page
+    assert "The bag of bigrams is trained on 10 of the 60 training rows" in page
 
 
 def test_pairs_show_both_texts_and_the_page_is_of_the_best_weights(tmp_path):
@@ -162,11 +164,11 @@ def test_pairs_show_both_texts_and_the_page_is_of_the_best_weights(tmp_path):
     predicted = load(str(run)).predict(
         [text for text in TEXTS for _ in LABELS], [text[::-1] for text in TEXTS for _ in LABELS]
     )
-    guesses = [max(one["probabilities"].values()) for one in predicted]
+    predictions = [max(one["probabilities"].values()) for one in predicted]
     rows = np.array([[float(cell) for cell in row[1:3]] for row in read.tables["Calibration"][1:]])
-    assert rows[:, 0] @ rows[:, 1] / 12 == pytest.approx(np.mean(guesses), abs=1e-3)
+    assert rows[:, 0] @ rows[:, 1] / 12 == pytest.approx(np.mean(predictions), abs=1e-3)
     assert len(read.quotes) == 2 * len(TEXTS)
-    assert "also chose the weights" in (run / "report.html").read_text(encoding="utf-8")
+    assert "have a selection bias" in (run / "report.html").read_text(encoding="utf-8")
 
 
 def test_several_labels_a_row(tmp_path):
@@ -192,10 +194,10 @@ def test_several_labels_a_row(tmp_path):
     assert read.numbers == {
         name: f"{results[name]:.3f}" for name in ("f1_micro", "f1_macro", "accuracy", "loss")
     }
-    model = read.tables["Accuracy and what it has to beat"][1]
+    model = read.tables["Accuracy and baselines"][1]
     assert model[1] == f"{results['accuracy']:.3f}"
     # Of 26 rows it can learn all but those that are labelled twice: 2 of "red", 2 of "blue".
-    bigrams = read.tables["Accuracy and what it has to beat"][2]
+    bigrams = read.tables["Accuracy and baselines"][2]
     assert bigrams[:2] == ["bag of bigrams, logistic regression", f"{24 / 26:.3f}"]
     macro, micro = read.tables["Scores of the classes"][-2:]
     assert (macro[3], micro[3]) == (f"{results['f1_macro']:.3f}", f"{results['f1_micro']:.3f}")
@@ -218,14 +220,14 @@ def test_regression_has_its_numbers_and_largest_errors(tmp_path):
     assert read.numbers["spearman"] == f"{results['spearman']:.3f}"
     longest = max(TEXTS, key=len)
     assert [quote[:4] for quote in read.quotes[:2]] == [longest[:4]] * 2
-    assert "Accuracy and what it has to beat" not in read.tables
-    beaten = read.tables["Mean squared error and what it has to beat"]
+    assert "Accuracy and baselines" not in read.tables
+    beaten = read.tables["Mean squared error and baselines"]
     mean = sum(number % 7 for number in range(60)) / 60
     constant = sum((mean - len(text)) ** 2 for text in TEXTS) / len(TEXTS)
     assert [row[0] for row in beaten[1:]] == [
         "this model",
         "bag of bigrams, ridge regression",
-        "always the mean of training",
+        "always the mean training label",
     ]
     assert beaten[1][1] == f"{results['mean_squared_error']:,.0f}"
     assert beaten[3][1] == f"{constant:,.0f}"
@@ -238,7 +240,7 @@ def test_regression_has_its_numbers_and_largest_errors(tmp_path):
 def test_there_may_be_no_page(tmp_path, capsys, fields):
     run, _ = finetuned(tmp_path, **fields)
     assert (run / "results.json").exists() and not (run / "report.html").exists()
-    said = "there will be no report" in capsys.readouterr().out
+    said = "no report is written" in capsys.readouterr().out
     assert said == ("eval.report" not in fields)
 
 
@@ -262,7 +264,7 @@ def test_several_runs_have_a_page_that_leads_to_theirs(tmp_path):
         "accuracy_deviation": 0.0707,
         "accuracy_interval": 0.6353,
         "to_beat": {"bag_of_bigrams": 0.52, "most_frequent": 0.4},
-        **mean_scores(
+        **mean_class_scores(
             [
                 {"classes": {"<a>": {**scores, "rows": 7}}, "macro": scores, "micro": scores}
                 for scores in scores_of_runs
@@ -282,11 +284,11 @@ def test_several_runs_have_a_page_that_leads_to_theirs(tmp_path):
     assert read.numbers == {"accuracy": "0.550 ± 0.635"}
     places = [given["href"] for name, given in read.elements if name == "a"]
     assert places == [f"{runs[1]['run']}/report.html"] * 2  # in the table, and for its errors
-    assert read.tables["What it has to beat"] == [
+    assert read.tables["Mean and baselines"] == [
         ["model", "accuracy"],
-        ["this model, mean of its seeds", "0.550 ± 0.635"],
+        ["this model, mean over seeds", "0.550 ± 0.635"],
         ["bag of bigrams", "0.520"],
-        ["always the most frequent", "0.400"],
+        ["always the most frequent class", "0.400"],
     ]
     assert read.tables["Mean scores of the classes"][1:] == [
         ["<a>", "0.250", "0.500", "0.188", "7"],
@@ -300,7 +302,7 @@ def test_several_runs_have_a_page_that_leads_to_theirs(tmp_path):
     ]
 
 
-def test_runs_of_a_task_without_its_error_have_a_line_to_beat_alone(tmp_path):
+def test_runs_of_a_task_without_its_error_show_the_baselines_alone(tmp_path):
     run = {"run": "one", "learning_rate": 0.1, "batch_size": 8, "seed": 0, "pearson": 0.5}
     results = {
         "runs": [run],
@@ -310,9 +312,9 @@ def test_runs_of_a_task_without_its_error_have_a_line_to_beat_alone(tmp_path):
         "to_beat": {"bag_of_bigrams": 2.5, "mean": 3.5},
     }
     write_runs_report(TASKS["classification"], Workdir(tmp_path), results, ["pearson"], ["one"])
-    assert _read(tmp_path).tables["What it has to beat"][1:] == [
+    assert _read(tmp_path).tables["Mean and baselines"][1:] == [
         ["bag of bigrams", "2.500"],
-        ["always the mean of training", "3.500"],
+        ["always the mean training label", "3.500"],
     ]
 
 
@@ -325,5 +327,5 @@ def test_of_many_classes_the_most_confused_are_shown(tmp_path):
     assert len(read.tables["Confusion matrix"]) == 13
     assert len(read.tables["Scores of the classes"]) == 153
     page = (tmp_path / "run/report.html").read_text(encoding="utf-8")
-    assert "Of 150 classes the 12 with the most errors are shown" in page
-    assert "150 validation rows are training rows, too" in page
+    assert "The table has the 12 of 150 classes with the most errors" in page
+    assert "150 validation rows are also training rows" in page

@@ -10,12 +10,12 @@ from sklearn import metrics
 from keras_attn.reports.sections import thinned
 from keras_attn.tasks.classification.report_numbers import (
     calibration,
+    class_details,
     class_scores,
-    details,
+    most_confident_errors,
     most_confused,
     one_hot,
-    share_interval,
-    surest_errors,
+    proportion_interval,
 )
 
 RANDOM = np.random.default_rng(0)
@@ -48,9 +48,9 @@ def test_scores_of_several_labels_a_row():
 
 
 @pytest.mark.parametrize(("hits", "rows"), [(0, 7), (7, 7), (1, 2), (812, 1000)])
-def test_the_interval_of_a_share_is_wilsons(hits, rows):
+def test_the_interval_of_a_proportion_is_wilsons(hits, rows):
     wanted = stats.binomtest(hits, rows).proportion_ci(0.95, method="wilson")
-    np.testing.assert_allclose(share_interval(hits / rows, rows), wanted, atol=1e-12)
+    np.testing.assert_allclose(proportion_interval(hits / rows, rows), wanted, atol=1e-12)
 
 
 @pytest.mark.parametrize("classes", [2, 5])
@@ -76,11 +76,11 @@ def test_probabilities_that_hold_have_no_calibration_error():
     assert calibration(np.full(10, 0.7), np.arange(10) < 7)[1] == pytest.approx(0)
 
 
-def test_surest_errors_are_wrong_and_in_order():
+def test_most_confident_errors_are_wrong_and_in_order():
     probabilities = np.array([0.9, 0.8, 0.99, 0.8, 0.6])
     right = np.array([False, False, True, False, False])
-    assert surest_errors(probabilities, right, 3).tolist() == [0, 1, 3]
-    assert surest_errors(probabilities, np.ones(5, bool)).tolist() == []
+    assert most_confident_errors(probabilities, right, 3).tolist() == [0, 1, 3]
+    assert most_confident_errors(probabilities, np.ones(5, bool)).tolist() == []
 
 
 def test_the_most_confused_have_the_most_errors_on_either_side():
@@ -103,12 +103,12 @@ def test_long_curves_become_means_of_windows():
     np.testing.assert_array_equal(thinned([3, 4], [1.0, 2.0])[1], [1.0, 2.0])
 
 
-def test_details_are_those_of_scikit_learn():
+def test_class_details_equal_scikit_learn():
     names, labels = ("a", "b", "c"), RANDOM.integers(0, 3, 50)
     shares = RANDOM.dirichlet(np.ones(3), 50)
-    found, guesses = details(names, labels, shares, "single_label"), shares.argmax(axis=1)
+    found, predictions = class_details(names, labels, shares, "single_label"), shares.argmax(axis=1)
     wanted = metrics.classification_report(
-        labels, guesses, target_names=names, output_dict=True, zero_division=0
+        labels, predictions, target_names=names, output_dict=True, zero_division=0
     )
     for name in names:
         assert found["classes"][name] == pytest.approx(
@@ -121,13 +121,13 @@ def test_details_are_those_of_scikit_learn():
         )
     assert found["macro"]["f1"] == pytest.approx(wanted["macro avg"]["f1-score"])
     assert found["micro"]["f1"] == pytest.approx(wanted["accuracy"])
-    assert found["confusion"] == metrics.confusion_matrix(labels, guesses).tolist()
+    assert found["confusion"] == metrics.confusion_matrix(labels, predictions).tolist()
     assert json.loads(json.dumps(found)) == found
     several = RANDOM.random((50, 3)) < 0.4
     chances = RANDOM.random((50, 3))
-    found = details(names, several, chances, "multilabel")
+    found = class_details(names, several, chances, "multilabel")
     assert found["micro"]["f1"] == pytest.approx(
         metrics.f1_score(several, chances > 0.5, average="micro")
     )
     assert "confusion" not in found
-    assert details((), RANDOM.random(5), RANDOM.random((5, 1)), "regression") == {}
+    assert class_details((), RANDOM.random(5), RANDOM.random((5, 1)), "regression") == {}

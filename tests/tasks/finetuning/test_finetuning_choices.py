@@ -49,7 +49,7 @@ def test_without_validation_data_rows_are_held_out(tmp_path, capsys):
     said = capsys.readouterr().out
     assert "56 training rows: awful 8, bad 16, good 32" in said
     assert "14 validation rows: awful 2, bad 4, good 8" in said
-    assert "tokens a row: median" in said
+    assert "tokens per row: median" in said
     assert 0 <= results["accuracy"] <= 1
 
 
@@ -60,7 +60,7 @@ def test_the_rows_that_are_cut_are_counted(tmp_path, capsys):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     finetune(config, workdir=str(tmp_path / "run"), dry_run=True)
     said = capsys.readouterr().out  # beside a text of 3 tokens fit [CLS] and [SEP]
-    assert "tokens a row: median 5, 95 % up to 9, longest 9 · 2 rows cut at 5 tokens" in said
+    assert "tokens per row: median 5, 95 % up to 9, longest 9 · 2 rows cut at 5 tokens" in said
 
 
 def test_a_seed_gives_the_same_number(tmp_path):
@@ -86,7 +86,7 @@ def test_another_number_of_cores_gives_the_same_batches(tmp_path):
     assert found["data_sha256"] == wanted["data_sha256"]
 
 
-def test_fewer_rows_than_a_batch_are_told(tmp_path, capsys):
+def test_fewer_rows_than_a_batch_are_reported(tmp_path, capsys):
     for size in (13, 14):
         finetune(
             _config(
@@ -96,7 +96,7 @@ def test_fewer_rows_than_a_batch_are_told(tmp_path, capsys):
             ),
             workdir=str(tmp_path / f"{size}"),
         )
-        assert ("lower train.batch_size" in capsys.readouterr().out) == (size == 14)
+        assert ("Lower train.batch_size" in capsys.readouterr().out) == (size == 14)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_fewer_rows_than_a_batch_are_told(tmp_path, capsys):
         ([("a", "good"), ('a "good" film', "bad")] * 2, []),
     ],
 )
-def test_rows_that_look_wrong_are_told(tmp_path, capsys, rows, warnings):
+def test_rows_that_look_wrong_are_reported(tmp_path, capsys, rows, warnings):
     config = _config(
         tmp_path,
         **{
@@ -144,10 +144,10 @@ def test_rows_that_look_wrong_are_told(tmp_path, capsys, rows, warnings):
     assert all(warning in line for warning, line in zip(warnings, said, strict=True))
 
 
-def test_rows_in_both_splits_are_told(tmp_path, capsys):
+def test_rows_in_both_splits_are_reported(tmp_path, capsys):
     config = _config(tmp_path, **{"data.validation": str(tmp_path / "rows.jsonl")})
     finetune(config, workdir=str(tmp_path / "run"))
-    assert "70 validation rows are training rows, too" in capsys.readouterr().out
+    assert "70 validation rows are also training rows" in capsys.readouterr().out
 
 
 def test_the_best_weights_are_those_that_predict(tmp_path):
@@ -208,18 +208,18 @@ def test_frozen_layers_stay(tmp_path):
         ({"train.freeze": 1}, "--pretrained"),
         ({"train.layer_decay": 0.0}, r"\(0, 1\]"),
         ({"data.holdout": 1.5}, "data.holdout"),
-        ({"train.class_weights": True, "data.regression": True}, "needs one class a row"),
+        ({"train.class_weights": True, "data.regression": True}, "requires single labels"),
     ],
 )
-def test_what_cannot_be_meant_is_said_before_any_work(tmp_path, fields, message):
+def test_invalid_fields_are_errors_before_any_work(tmp_path, fields, message):
     with pytest.raises(UserError, match=message):
         finetune(_config(tmp_path, **fields), workdir=str(tmp_path / "run"))
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.slow
-def test_rare_classes_count_as_much_as_others_if_told_so(tmp_path):
-    """Of texts that tell nothing, the share of each class is what can be learnt."""
+def test_rare_classes_count_as_much_as_others_with_class_weights(tmp_path):
+    """From uninformative texts, only the class frequencies can be learned."""
     rows = [
         {"text": "the same", "label": "rare" if number % 10 == 0 else "usual"}
         for number in range(100)
@@ -252,7 +252,7 @@ def test_rare_classes_count_as_much_as_others_if_told_so(tmp_path):
 
 
 @pytest.mark.slow
-def test_lower_layers_are_trained_more_slowly_if_told_so(tmp_path):
+def test_lower_layers_are_trained_more_slowly_with_layer_decay(tmp_path):
     finetune(_config(tmp_path), workdir=str(tmp_path / "start"))
     config = _config(
         tmp_path, **{"train.layer_decay": 0.01, "train.steps": 2, "train.weight_decay": 0.0}
@@ -277,19 +277,21 @@ def test_another_metric_of_the_kind_may_choose(tmp_path):
     assert {"accuracy", "f1_macro", "matthews"} <= set(results)
     found = evaluate(str(tmp_path / "run"), str(tmp_path / "rows.jsonl"))
     labels = [json.loads(line) for line in (tmp_path / "rows.jsonl").open()]
-    guesses = load(str(tmp_path / "run")).predict([row["text"] for row in labels])
+    predictions = load(str(tmp_path / "run")).predict([row["text"] for row in labels])
     assert found["matthews"] == pytest.approx(
-        matthews_corrcoef([row["label"] for row in labels], [one["label"] for one in guesses])
+        matthews_corrcoef([row["label"] for row in labels], [one["label"] for one in predictions])
     )
 
 
 def test_f1_is_that_of_the_positive_class(tmp_path, capsys):
     config = _config(tmp_path, (30, 40), **{"data.positive": "bad"})
     finetune(config, workdir=str(tmp_path / "run"))
-    assert "f1 is that of 'bad'" in capsys.readouterr().out
+    assert "the positive class of f1 is 'bad'" in capsys.readouterr().out
     (tmp_path / "bad.jsonl").write_text(json.dumps({"text": "bad", "label": "bad"}) + "\n")
-    guess = load(str(tmp_path / "run")).predict(["bad"])[0]["label"]
-    assert evaluate(str(tmp_path / "run"), str(tmp_path / "bad.jsonl"))["f1"] == (guess == "bad")
+    predicted = load(str(tmp_path / "run")).predict(["bad"])[0]["label"]
+    assert evaluate(str(tmp_path / "run"), str(tmp_path / "bad.jsonl"))["f1"] == (
+        predicted == "bad"
+    )
     config.data.positive = "worse"
     with pytest.raises(UserError, match="data.positive must be one of two"):
         finetune(config, workdir=str(tmp_path / "other"))

@@ -84,7 +84,7 @@ def test_given_values_win_and_any_end_of_the_run_counts():
         ([5, 9, 600], 512, False, 512, 128),  # a third is longer
         ([5, 9, 600], 512, True, 512, None),  # pairs are not read in windows
         ([9] * 99 + [600], 512, False, 512, None),  # one in a hundred is longer
-        ([5, 9, 600], None, False, 512, 128),  # a model without a position table
+        ([5, 9, 600], None, False, 512, 128),  # a model with any number of positions
         ([5, 9, 53], 32, False, 32, 8),
     ],
 )
@@ -98,13 +98,13 @@ def test_the_length_is_that_of_the_texts_up_to_the_positions(
     assert any(line.startswith("warning: ") for line in run.said) is cut
 
 
-def test_a_given_length_that_cuts_many_texts_is_a_warning_with_a_length_that_does_not():
+def test_a_length_that_truncates_many_texts_is_a_warning_with_a_sufficient_length():
     run = _run(**{"data.length": 16})
     FinetuningDefaults(run).choose_length(np.array([5, 60]), 512, paired=False)
     assert run.config.data.windows is None
     assert run.said == [
-        "warning: 50 % of the training rows are longer than data.length=16 tokens "
-        "and are cut. --config.data.length=64 reads more."
+        "warning: 50 % of the training rows exceed data.length=16 tokens "
+        "and are truncated. Set data.length=64."
     ]
 
 
@@ -149,15 +149,14 @@ def test_the_baselines_are_the_bag_of_bigrams_and_the_most_frequent_class():
     }
 
 
-def test_a_baseline_that_is_equal_is_not_beaten_and_the_advice_names_what_to_change():
+def test_an_equal_baseline_is_a_warning_with_advice():
     equal = _baselines([[0.1, 0.9], [0.2, 0.8], [0.7, 0.3]])
     assert not equal.beaten
     run = _run(_pretrained(), **{"train.learning_rate": 1e-5})
     _trained(run).report_baselines(equal)
     assert "warning: the model is not better than its baselines." in run.said[1]
     assert (
-        "Leave train.learning_rate unset: it is 1e-05, the default for this model is 0.001."
-        in run.said[1]
+        "Leave train.learning_rate=1e-05 unset: the default for this model is 0.001." in run.said[1]
     )
     run = _run()
     _trained(run).report_baselines(equal)
@@ -214,7 +213,7 @@ def test_a_run_without_fields_chooses_prints_and_keeps_them(tmp_path, capsys):
     saved = json.loads((workdir / "config.json").read_text())["config"]
     assert saved["train"]["learning_rate"] == learning_rate(128, RANDOM)
     assert saved["data"]["length"] == 16 and saved["model"]["pooling"] == "mean"
-    # A resumed run keeps them, and takes more steps where it is told to.
+    # A resumed run keeps them and takes more steps if its config says so.
     more = finetune(config(**{"train.steps": 8}), workdir=str(workdir))
     assert more["steps"] == 8 and "chosen: " not in capsys.readouterr().out
     assert finetune(config(), workdir=str(workdir))["steps"] == 8

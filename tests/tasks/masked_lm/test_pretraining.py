@@ -1,4 +1,4 @@
-"""The stream of pretraining examples: what a row holds, and that ranges of it agree."""
+"""The stream of pretraining examples: content of rows, and consistency of ranges."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -245,6 +245,6 @@ def test_options_out_of_range_are_refused_with_and_without_data(folder, options,
         (make_tokenizer(lowercase=False), "lowercase"),
     ],
 )
-def test_shards_of_another_vocabulary_are_refused(folder, tokenizer, message):
+def test_shards_of_another_vocabulary_are_errors(folder, tokenizer, message):
     with pytest.raises(UserError, match=message):
         PretrainingExamples(folder, tokenizer)

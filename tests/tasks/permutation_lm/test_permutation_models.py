@@ -53,9 +53,9 @@ def test_it_learns_what_is_left_out(trained):
 
 
 def _losses(model, rows, number, memory=0):
-    """Cross-entropy of each told token of a row, by a pass over what is before it alone.
+    """Cross-entropy of each predicted token of a row, by a pass over its context alone.
 
-    Only context, and of those told the ones before, are left unchanged: all others become another
+    Only context tokens and earlier predicted tokens are left unchanged: all others become another
     token, of which nothing may depend.
     """
     kept = {name: array[number : number + 1] for name, array in rows.items()}
@@ -103,25 +103,25 @@ def test_the_loss_is_that_of_each_token_after_those_before_it(
         exact=True,
     )
     rows = examples.rows(0, examples.num_examples)
-    told = [_losses(model, rows, number) for number in range(0, examples.num_examples, 4)]
+    losses = [_losses(model, rows, number) for number in range(0, examples.num_examples, 4)]
     whole = []
     for number in range(0, examples.num_examples, 4):
         kept = {name: array[number : number + 1] for name, array in rows.items()}
         errors = ops.convert_to_numpy(model(kept)["errors"])[0]
         whole.append(errors[kept["mask_weights"][0] > 0].tolist())
-    for one, other in zip(told, whole, strict=True):
+    for one, other in zip(losses, whole, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-4)
     errors = ops.convert_to_numpy(model(rows)["errors"])
     weights = rows["mask_weights"]
     mean = (errors * weights).sum() / weights.sum()
     assert results["plm_loss"] == pytest.approx(mean, rel=1e-5)
-    told = [tokenizer.vocabulary[token] for token in rows["mask_ids"][weights > 0]]
+    targets = [tokenizer.vocabulary[token] for token in rows["mask_ids"][weights > 0]]
     for name, text in (
-        ("character", "".join(told)),
-        ("visible_character", "".join(told).replace("\u2581", "")),
+        ("character", "".join(targets)),
+        ("visible_character", "".join(targets).replace("\u2581", "")),
     ):
         assert results[f"plm_loss_per_{name}"] == pytest.approx(
-            mean * len(told) / len(text), rel=1e-5
+            mean * len(targets) / len(text), rel=1e-5
         )
 
 
@@ -143,7 +143,7 @@ def test_memory_is_seen_and_padding_in_it_is_not(corpus, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_run_that_goes_on_ends_with_the_same_bits(corpus, tmp_path):
+def test_a_resumed_run_is_bitwise_identical(corpus, tmp_path):
     fields = {
         "train.schedule": "constant",
         "train.warmup_fraction": 0.0,
@@ -182,7 +182,7 @@ def test_a_run_starts_from_another_and_may_add_memory_and_dropout(trained, corpu
     assert backbone.dropout == backbone.attention_dropout == 0.25
 
 
-def test_a_model_of_transformers_goes_on_with_its_own_memory(corpus, tmp_path):
+def test_a_model_of_transformers_keeps_its_memory_length(corpus, tmp_path):
     """It reuses 3 of the 4 tokens of its memory when it reads on; here all are seen."""
     config = _config(corpus, **{"train.steps": 2, "data.bidirectional": True})
     config.model.update(num_layers=None, hidden_dim=None, num_heads=None)
@@ -206,17 +206,17 @@ def test_a_model_of_transformers_goes_on_with_its_own_memory(corpus, tmp_path):
         ({"pretrained": "nowhere"}, "nowhere does not exist"),
     ],
 )
-def test_what_is_wrong_is_said(corpus, tmp_path, fields, message):
+def test_what_is_wrong_is_an_error(corpus, tmp_path, fields, message):
     with pytest.raises(UserError, match=message):
         pretrain(_config(corpus, **fields), workdir=str(tmp_path / "run"))
     assert not (tmp_path / "run").exists()
 
 
 def test_its_workdir_is_none_of_another_model(trained):
-    told = "--pretrained of `python -m finetune`.*of permutation_modeling"
-    with pytest.raises(UserError, match=told):
+    message = "must be finetuned before loading.*of permutation_modeling"
+    with pytest.raises(UserError, match=message):
         load(str(trained[0]))
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         embed_texts(str(trained[0]), ["a"])
     with pytest.raises(UserError, match="causal language model is needed.*permutation_modeling"):
         generate_texts(str(trained[0]), ["a"])

@@ -1,44 +1,29 @@
-"""Rows for permutation language models against documents laid out one by one."""
+"""Rows of permutation language models, compared with the documents."""
 
 import numpy as np
 import pytest
 
 from keras_attn.data.shards.prepare import prepare
-from keras_attn.data.shards.shard_files import read_index, read_shard
 from keras_attn.tasks.permutation_lm.examples import PermutationExamples
 from keras_attn.text.sentence_pieces import train_sentence_pieces
-from tests.support.small_corpus import make_documents
+from tests.support.prepared_documents import TEXTS, documents_of_shards, prepare_documents
 
-DOCUMENTS = make_documents(60, 3)
-TOKENIZER = train_sentence_pieces([" ".join(document) for document in DOCUMENTS], 200)
+TOKENIZER = train_sentence_pieces(TEXTS, 200)
 SEP, CLS, PAD, EOD = TOKENIZER.sep_id, TOKENIZER.cls_id, TOKENIZER.pad_id, TOKENIZER.eod_id
 LENGTH = 20
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    path = tmp_path_factory.mktemp("text")
-    (path / "a.txt").write_text("\n\n".join("\n".join(d) for d in DOCUMENTS), encoding="utf-8")
-    prepare(
-        str(path / "a.txt"),
-        TOKENIZER,
-        str(path / "shards"),
-        format="lines",
-        tokens_per_shard=400,
-        log=lambda *_: None,
-    )
-    return str(path / "shards")
+    return prepare_documents(tmp_path_factory.mktemp("text"), TOKENIZER)
 
 
 def streams(folder):
-    """The documents of each shard in a row, with the mark between."""
-    found = []
-    for entry in read_index(folder)["shards"]:
-        shard = read_shard(f"{folder}/{entry['file']}")
-        ends = shard.sentence_ends[shard.document_ends - 1]
-        parts = [part.tolist() for part in np.split(shard.ids, ends[:-1])]
-        found.append([token for part in parts for token in [*part, EOD]][:-1])
-    return found
+    """Returns the tokens of each shard, with an end-of-document token between documents."""
+    return [
+        [token for ids in documents for token in [*ids, EOD]][:-1]
+        for documents in documents_of_shards(folder)
+    ]
 
 
 def all_rows(folder, **options):
@@ -47,7 +32,7 @@ def all_rows(folder, **options):
 
 
 def parts(row):
-    """A and B of a row."""
+    """Returns the segments A and B of a row."""
     row = [token for token in row.tolist() if token != PAD]
     assert row[-1] == CLS and row[-2] == SEP and row.count(SEP) == 2
     cut = row.index(SEP)
@@ -59,7 +44,7 @@ def chunks(stream):
 
 
 @pytest.mark.parametrize("bidirectional", [False, True])
-def test_rows_of_an_evaluation_are_the_text_in_its_order(folder, bidirectional):
+def test_evaluation_rows_have_the_order_of_the_text(folder, bidirectional):
     examples, rows = all_rows(folder, exact=True, bidirectional=bidirectional)
     expected = [
         (chunk, number % 2)
@@ -81,7 +66,7 @@ def test_rows_of_an_evaluation_are_the_text_in_its_order(folder, bidirectional):
 
 
 @pytest.mark.parametrize("bidirectional", [False, True])
-def test_each_token_is_in_one_row_of_an_epoch_and_half_of_the_second_parts_are_others(
+def test_each_token_is_in_one_row_of_an_epoch_and_half_of_the_second_segments_are_random(
     folder, bidirectional
 ):
     own = [TOKENIZER.eod_id] + [token for stream in streams(folder) for token in stream]
@@ -95,14 +80,10 @@ def test_each_token_is_in_one_row_of_an_epoch_and_half_of_the_second_parts_are_o
             for (a, b), backwards in zip(found, rows["reversed_rows"], strict=True)
         ]
     text = " ".join(
-        map(
-            str,
-            [
-                t
-                for shard in read_index(folder)["shards"]
-                for t in read_shard(f"{folder}/{shard['file']}").ids.tolist()
-            ],
-        )
+        str(token)
+        for documents in documents_of_shards(folder)
+        for ids in documents
+        for token in ids
     )
     follows = np.mean(
         [
@@ -118,7 +99,7 @@ def test_each_token_is_in_one_row_of_an_epoch_and_half_of_the_second_parts_are_o
     assert texts == sorted(own[1:])
 
 
-def test_a_share_is_told_and_with_the_marks_in_an_order_all_else_is_context(folder):
+def test_a_fraction_is_predicted_in_an_order_with_the_special_tokens(folder):
     for spans in (False, True):
         _, rows = all_rows(folder, fraction=0.25, spans=spans, seed=1)
         for number, ids in enumerate(rows["token_ids"]):
@@ -145,9 +126,9 @@ def test_spans_are_whole_words_in_either_direction(folder):
     pieces, alone, filled = 0, 0, 0
     for number, ids in enumerate(rows["token_ids"]):
         weights = rows["mask_weights"][number] > 0
-        told = rows["mask_positions"][number][weights]
-        assert (rows["mask_ids"][number][weights] == ids[told]).all()
-        told = set(told.tolist())
+        targets = rows["mask_positions"][number][weights]
+        assert (rows["mask_ids"][number][weights] == ids[targets]).all()
+        targets = set(targets.tolist())
         order = np.flatnonzero(~np.isin(ids, TOKENIZER.special_ids))
         order = order[::-1] if rows["reversed_rows"][number] else order
         words = []
@@ -155,17 +136,17 @@ def test_spans_are_whole_words_in_either_direction(folder):
             piece = TOKENIZER.vocabulary[ids[place]]
             joined = words and abs(place - words[-1][-1]) == 1 and piece[0] not in "\u2581,."
             words[-1].append(place) if joined else words.append([place])
-        # Single tokens are told where what was left to tell was less than each word.
-        single = len(told) - sum(len(word) for word in words if told.issuperset(word))
-        assert all(len(word) > single for word in words if not told.issuperset(word)), number
+        # Single tokens are predicted if the remaining budget is smaller than each word.
+        single = len(targets) - sum(len(word) for word in words if targets.issuperset(word))
+        assert all(len(word) > single for word in words if not targets.issuperset(word)), number
         filled += single > 0
-        pieces += len(told)
-        alone += sum(len(word) == 1 for word in words if told.issuperset(word))
+        pieces += len(targets)
+        alone += sum(len(word) == 1 for word in words if targets.issuperset(word))
     assert alone < 0.9 * pieces  # there are words of several pieces
     assert filled < len(rows["token_ids"]) / 4
 
 
-def test_in_text_without_blanks_each_row_tells_its_share(tmp_path):
+def test_without_spaces_each_row_still_predicts_its_fraction(tmp_path):
     rng = np.random.default_rng(0)
     documents = ["".join(map(chr, rng.integers(0x4E00, 0x4E40, 400))) for _ in range(6)]
     tokenizer = train_sentence_pieces(documents, 120)
@@ -179,13 +160,13 @@ def test_in_text_without_blanks_each_row_tells_its_share(tmp_path):
     )
     examples = PermutationExamples(str(tmp_path / "shards"), tokenizer, length=64)
     rows = examples.rows(0, examples.num_examples)
-    real, told = rows["padding_mask"].sum(axis=1), rows["mask_weights"].sum(axis=1)
-    np.testing.assert_array_equal(told, np.rint(real / 6))
-    assert len(told) > 30
+    real, targets = rows["padding_mask"].sum(axis=1), rows["mask_weights"].sum(axis=1)
+    np.testing.assert_array_equal(targets, np.rint(real / 6))
+    assert len(targets) > 30
 
 
 @pytest.mark.parametrize("bidirectional", [False, True])
-def test_memory_is_what_was_read_before(folder, bidirectional):
+def test_memory_is_the_text_before_a_row(folder, bidirectional):
     memory = 30
     _, rows = all_rows(folder, exact=True, bidirectional=bidirectional, memory=memory)
     number = 0
@@ -217,8 +198,8 @@ def test_a_row_is_a_function_of_its_number(folder):
     assert (other.rows(0, 5)["token_ids"] != rows["token_ids"][:5]).any()
 
 
-def test_what_is_told_has_the_spans_of_xlnet(tmp_path):
-    # Few are told, of many words: spans seldom touch, and few are cut short.
+def test_span_lengths_have_the_distribution_of_xlnet(tmp_path):
+    # A small fraction of many words: spans are seldom adjacent, and few are cut short.
     (tmp_path / "a.txt").write_text(" ".join("abcdefghij"[n * n % 10] for n in range(60_000)))
     tokenizer = train_sentence_pieces(["a b c d e f g h i j"] * 9, 40)
     prepare(

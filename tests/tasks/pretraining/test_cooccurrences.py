@@ -53,7 +53,7 @@ def test_vectors_are_those_of_the_definition(width):
 def test_contexts_are_the_most_frequent_tokens_where_the_table_would_be_too_large(monkeypatch):
     rows = _rows(24, seed=1)
     monkeypatch.setattr(cooccurrences, "_CELLS", 24 * 10)
-    monkeypatch.setattr(cooccurrences, "_SPARE", 4)
+    monkeypatch.setattr(cooccurrences, "_OVERSAMPLING", 4)
     frequency = np.bincount(rows.ravel(), minlength=24)
     frequency[SPECIAL] = 0
     contexts = np.argsort(-frequency, kind="stable")[:10]
@@ -62,7 +62,7 @@ def test_contexts_are_the_most_frequent_tokens_where_the_table_would_be_too_larg
 
 
 def test_a_decomposition_of_fewer_columns_than_tokens_comes_near(monkeypatch):
-    monkeypatch.setattr(cooccurrences, "_SPARE", 12)
+    monkeypatch.setattr(cooccurrences, "_OVERSAMPLING", 12)
     rows = np.concatenate([_rows(200, seed) for seed in range(20)])
     vectors = cooccurrence_vectors(rows, 200, 8, SPECIAL)
     cosines, met = _expected(rows, 200, 8, range(200))

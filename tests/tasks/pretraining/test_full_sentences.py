@@ -1,4 +1,4 @@
-"""Rows of full sentences against a slow filling of rows."""
+"""Rows of full sentences, compared with a slow implementation."""
 
 import numpy as np
 import pytest

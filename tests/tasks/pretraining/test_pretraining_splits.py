@@ -1,4 +1,4 @@
-"""Text without labels that there is nothing to learn from or to measure on."""
+"""Pretraining text without tokens to predict."""
 
 import io
 
@@ -38,7 +38,7 @@ def _pretrain(folder, defaults, train, validation, **fields):
 
 
 def _pieces(path):
-    """A model that begins no text with a blank, which would be a known token."""
+    """A model that adds no space to the start of a text, which would be a known token."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(KNOWN.split("\n")),
@@ -58,7 +58,7 @@ def test_a_bert_without_a_token_to_predict_is_an_error(tmp_path, split):
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "a", "dog"]
     (tmp_path / "vocab.txt").write_text("\n".join(vocabulary))
     texts = {"train": KNOWN, "validation": KNOWN, split: UNKNOWN}
-    with pytest.raises(UserError, match=f"data.{split} must hold known tokens.*none in"):
+    with pytest.raises(UserError, match=f"data.{split} must contain tokens to predict.*none in"):
         _pretrain(
             tmp_path, pretraining_defaults, **texts, **{"data.vocab": str(tmp_path / "vocab.txt")}
         )
@@ -66,9 +66,9 @@ def test_a_bert_without_a_token_to_predict_is_an_error(tmp_path, split):
 
 
 @pytest.mark.parametrize("split", ["train", "validation"])
-def test_an_xlnet_without_a_token_to_tell_is_an_error(tmp_path, split):
+def test_an_xlnet_without_a_token_to_predict_is_an_error(tmp_path, split):
     texts = {"train": KNOWN, "validation": KNOWN, split: UNKNOWN}
-    with pytest.raises(UserError, match=f"data.{split} must hold known tokens.*none in"):
+    with pytest.raises(UserError, match=f"data.{split} must contain tokens to predict.*none in"):
         _pretrain(
             tmp_path,
             permutation_modeling_defaults,

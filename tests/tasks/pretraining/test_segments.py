@@ -1,4 +1,4 @@
-"""What BERT's pretraining makes of text whose documents have no next sentences."""
+"""Pretraining of BERT on documents without next sentences."""
 
 import json
 
@@ -27,7 +27,7 @@ def _text(sentences_per_document):
 
 
 def _choose(folder, train, validation, segments=None, next_sentence=None):
-    """What is chosen, whether next sentences are left out, and what is said."""
+    """Returns the chosen segments, whether next sentences are left out, and the output."""
     sources = {}
     for split, text in (("validation", validation), ("train", train)):
         (folder / f"{split}.txt").write_text(text)
@@ -64,7 +64,7 @@ def test_documents_of_one_sentence_have_no_next_sentences_to_predict(tmp_path):
 
 
 @pytest.mark.parametrize("given", [{"segments": "next_sentence"}, {"next_sentence": True}])
-def test_next_sentences_that_are_asked_for_are_kept_with_a_warning(tmp_path, given):
+def test_explicit_next_sentences_are_used_with_a_warning(tmp_path, given):
     segments, fallback, said = _choose(tmp_path, _text(1), _text(3), **given)
     assert (segments, fallback) == ("next_sentence", False)
     assert "Set data.segments=full_sentences" in said[0]
@@ -72,7 +72,7 @@ def test_next_sentences_that_are_asked_for_are_kept_with_a_warning(tmp_path, giv
 
 
 @pytest.mark.runs
-def test_a_run_on_documents_of_one_sentence_goes_on_as_it_began(tmp_path, capsys):
+def test_a_run_on_documents_of_one_sentence_is_resumed_with_its_segments(tmp_path, capsys):
     (tmp_path / "t.txt").write_text(_text(1))
     config = pretraining_defaults()
     config.update_from_flattened_dict(
@@ -96,7 +96,7 @@ def test_a_run_on_documents_of_one_sentence_goes_on_as_it_began(tmp_path, capsys
     assert saved["heads"]["next_sentence"] is False
     config.train.steps = 4
     assert pretrain(config, workdir=str(tmp_path / "run"))["steps"] == 4
-    # The advice that is given is true: read as paragraphs the sentences follow one another.
+    # The advice is right: read as paragraphs, the sentences have next ones.
     config.data.format = "paragraphs"
     found = pretrain(config, workdir=str(tmp_path / "other"))
     assert 0 < found["nsp_accuracy"] < 1

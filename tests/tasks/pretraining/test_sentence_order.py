@@ -16,7 +16,7 @@ def pairs_of(documents, seed=0, length=64, short_fraction=0.0):
 
 @pytest.mark.parametrize("length", [5, 16, 64, 300])
 @pytest.mark.parametrize("short_fraction", [0.0, 1.0])
-def test_both_segments_are_of_one_document_and_the_label_tells_their_order(length, short_fraction):
+def test_both_segments_are_of_one_document_and_the_label_is_their_order(length, short_fraction):
     documents = random_documents(1)
     pairs = pairs_of(documents, length=length, short_fraction=short_fraction)
     document = document_of(documents)
@@ -55,7 +55,7 @@ def test_short_text_is_covered_once_but_for_single_tokens():
     assert sorted(seen) == [i for i in range(21) if i != 9]
 
 
-def test_the_cut_is_drawn_anew():
+def test_the_split_differs_between_epochs():
     documents = [[2] * 10]
     cuts = {int(pairs_of(documents, seed=seed).a_length[0]) for seed in range(60)}
     assert cuts == set(range(2, 20, 2))

@@ -66,7 +66,7 @@ def test_they_are_the_best_of_all_spans_of_all_windows(tokenizer, seed, max_answ
     assert [len(answer.spans) for answer in one] == [1, 1, 1]
 
 
-def test_the_best_of_different_texts_are_told(tokenizer):
+def test_the_best_of_different_texts_are_reported(tokenizer):
     texts = ["w1 w1 w1 w2"]
     windows = _windows(tokenizer, texts)
     logits = np.zeros((1, LENGTH, 2))

@@ -1,4 +1,4 @@
-"""Runs of reading comprehension, and what their workdirs answer."""
+"""Runs of question answering, and inference with their workdirs."""
 
 import json
 import shutil
@@ -78,7 +78,7 @@ def test_a_small_model_learns_its_data_by_heart(reader):
     assert not (workdir / "labels.json").exists()
 
 
-def test_the_same_call_goes_on_and_finds_the_same(reader):
+def test_the_same_call_resumes_and_has_the_same_results(reader):
     workdir, results, config = reader
     again = finetune(config, workdir=str(workdir))
     names = ("f1", "exact", "best_f1_threshold", "weights_sha256", "steps")
@@ -90,33 +90,33 @@ def test_evaluating_is_by_the_answers_that_are_given(reader):
     found = evaluate(str(workdir), config.data.train)
     assert (found.pop("examples"), found.pop("misplaced")) == (36, 0)
     questions = read_questions(config.data.train)
-    told = load(str(workdir)).answer(questions.questions, questions.texts, batch_size=5)
-    wanted = reading_metrics(questions.answers, [one["answer"] for one in told], np.zeros(36))
+    answers = load(str(workdir)).answer(questions.questions, questions.texts, batch_size=5)
+    wanted = reading_metrics(questions.answers, [one["answer"] for one in answers], np.zeros(36))
     for name in ("f1", "exact", "has_answer_f1", "no_answer_exact"):
         assert found[name] == pytest.approx(wanted[name])
         assert found[name] == pytest.approx(results[name])
 
 
-def test_its_report_tells_the_same_numbers(reader):
+def test_its_report_has_the_same_numbers(reader):
     workdir, results, config = reader
     read = Reader((workdir / "report.html").read_text(encoding="utf-8"))
     assert read.numbers == {name: f"{results[name]:.3f}" for name in ("f1", "exact")}
     questions = read_questions(config.data.train)
-    _, model, nearest, none = read.tables["What it has to beat"]
+    _, model, nearest, none = read.tables["Scores and baselines"]
     assert model[1:] == list(read.numbers.values())
-    # Every sentence names the person and the place it is asked for, beside other words.
+    # Every sentence contains the person and the place that the question asks for.
     sentences = [
         nearest_sentence(*pair) for pair in zip(questions.questions, questions.texts, strict=True)
     ]
     wanted = reading_metrics(questions.answers, sentences, np.zeros(36))
     assert nearest[1:] == [f"{wanted['f1']:.3f}", f"{wanted['exact']:.3f}"]
     assert none == ["always no answer", "0.333", "0.333"]
-    told = load(str(workdir)).answer(questions.questions, questions.texts)
-    _, *kinds = read.tables["Scores by the word that asks"]
+    answers = load(str(workdir)).answer(questions.questions, questions.texts)
+    _, *kinds = read.tables["Scores by question word"]
     for name, own in (("where", "Where"), ("who", "Who")):
         chosen = [row for row, text in enumerate(questions.questions) if text.startswith(own)]
         (line,) = [cells for cells in kinds if cells[0] == name]
-        given = [told[row]["answer"] for row in chosen]
+        given = [answers[row]["answer"] for row in chosen]
         found = reading_metrics(
             [questions.answers[row] for row in chosen], given, np.zeros(len(chosen))
         )
@@ -128,7 +128,7 @@ def test_its_report_tells_the_same_numbers(reader):
         ]
     wrong = {
         questions.questions[row]
-        for row, one in enumerate(told)
+        for row, one in enumerate(answers)
         if one["answer"] not in (questions.answers[row] or [""])
     }
     assert set(read.quotes[::2]) == wrong
@@ -195,24 +195,24 @@ def test_answers_depend_neither_on_their_batch_nor_on_padding(reader, monkeypatc
     assert together[8]["answer"] == "" and model.answer([], []) == []
 
 
-def test_predictions_of_a_file_are_in_squads_format_or_told_line_by_line(reader, tmp_path, capsys):
+def test_predictions_of_a_file_are_in_squads_format_or_json_lines(reader, tmp_path, capsys):
     workdir, _, config = reader
     questions = read_questions(config.data.train)
-    told = load(str(workdir)).answer(questions.questions, questions.texts)
+    answers = load(str(workdir)).answer(questions.questions, questions.texts)
     predict_file(str(workdir), config.data.train, str(tmp_path / "out.json"))
     assert json.loads((tmp_path / "out.json").read_text()) == {
-        identity: one["answer"] for identity, one in zip(questions.ids, told, strict=True)
+        identity: one["answer"] for identity, one in zip(questions.ids, answers, strict=True)
     }
     assert "36 questions answered" in capsys.readouterr().err
     predict_file(str(workdir), config.data.train, str(tmp_path / "out.jsonl"))
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert lines == [
-        {"id": identity, **one} for identity, one in zip(questions.ids, told, strict=True)
+        {"id": identity, **one} for identity, one in zip(questions.ids, answers, strict=True)
     ]
     assert list(lines[0]) == ["id", "answer", "score", "start", "end", "no_answer"]
     predict_texts(str(workdir), [questions.questions[0]], [questions.texts[0]])
     line = json.loads(capsys.readouterr().out)
-    assert line["answer"] == told[0]["answer"]
+    assert line["answer"] == answers[0]["answer"]
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_predictions_of_a_file_are_in_squads_format_or_told_line_by_line(reader,
         ({"source": "nowhere.json"}, "does not exist"),
     ],
 )
-def test_what_predicting_cannot_do_is_said(reader, tmp_path, monkeypatch, options, message):
+def test_what_predicting_cannot_do_is_an_error(reader, tmp_path, monkeypatch, options, message):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=message):
         predict_file(str(reader[0]), **{"source": reader[2].data.train, **options})
@@ -235,7 +235,7 @@ def test_wrong_arguments_of_answer_are_named(reader):
     model = load(str(reader[0]))
     with pytest.raises(UserError, match="2 questions, 1 passage$"):
         model.answer(["a", "b"], ["c"])
-    with pytest.raises(UserError, match="list of texts"):
+    with pytest.raises(UserError, match="list of strings"):
         model.answer(["a"], "b")
     with pytest.raises(UserError, match="0 passages"):
         predict_texts(str(reader[0]), ["a"])
@@ -259,7 +259,7 @@ def test_a_workdir_without_its_threshold_is_refused(reader, tmp_path, content):
     (tmp_path / "run/reading.json").unlink()
     if content:
         (tmp_path / "run/reading.json").write_text(content)
-    with pytest.raises(UserError, match="reading.json must be"):
+    with pytest.raises(UserError, match="reading.json must contain"):
         load(str(tmp_path / "run"))
 
 
@@ -292,7 +292,7 @@ def test_a_resumed_reader_needs_its_first_weights_no_more(reader, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_reader_goes_on_from_a_reader_or_from_any_bert(reader, tmp_path):
+def test_a_reader_starts_from_a_reader_or_from_any_bert(reader, tmp_path):
     head = {}
     for name, start in (("again", str(reader[0])), ("anew", None)):
         workdir = str(tmp_path / name)
@@ -319,7 +319,7 @@ def test_without_validation_passages_are_held_out_and_bad_answers_counted(tmp_pa
     config.data.on_bad_text = "skip"
     results = finetune(config, workdir=str(tmp_path / "run"))
     said = capsys.readouterr().out
-    assert "1 answer is not where it should be" in said
+    assert "1 answer is not at answer_start" in said
     assert "held out for validation: 25 % of the questions" in said
     assert "10 training questions, 0 without answer, on " in said
     assert "6 validation questions, 0 without answer, on 3 passages" in said
@@ -327,7 +327,7 @@ def test_without_validation_passages_are_held_out_and_bad_answers_counted(tmp_pa
     assert {"f1", "exact", "loss"} <= set(results) and "best_f1" not in results
 
 
-def test_cut_questions_and_fewer_windows_than_a_batch_are_told(tmp_path, capsys):
+def test_cut_questions_and_fewer_windows_than_a_batch_are_reported(tmp_path, capsys):
     for size in (24, 25):
         finetune(
             _config(
@@ -342,17 +342,17 @@ def test_cut_questions_and_fewer_windows_than_a_batch_are_told(tmp_path, capsys)
             workdir=str(tmp_path / f"{size}"),
         )
         said = capsys.readouterr().out
-        assert ("fewer windows than a batch of 25" in said) == (size == 25)
+        assert ("fewer windows than train.batch_size=25" in said) == (size == 25)
         assert "24 windows of up to 32 tokens · 24 questions cut at 3 tokens" in said
 
 
-def test_questions_without_any_answer_to_learn_are_refused(tmp_path):
+def test_questions_without_any_answer_to_learn_are_errors(tmp_path):
     config = _config(tmp_path, **{"data.on_bad_text": "skip"})
     found = json.loads((tmp_path / "train.json").read_text())
     for article in found["data"]:
         article["paragraphs"][0]["context"] = "x " + article["paragraphs"][0]["context"]
     (tmp_path / "train.json").write_text(json.dumps(found))
-    with pytest.raises(UserError, match="must have an answer where answer_start says"):
+    with pytest.raises(UserError, match="must be impossible or have an answer at"):
         finetune(config, workdir=str(tmp_path / "run"))
     assert not (tmp_path / "run").exists()
 
@@ -407,11 +407,11 @@ def test_devices_and_xla_change_nothing_but_rounding(tmp_path):
         ({"data.stride": 0}, "data.stride must be above 0"),
         ({"data.train": None}, "data.train=None"),
         ({"eval.metric": "accuracy"}, "f1, exact, loss"),
-        ({"train.class_weights": True}, "needs one class"),
+        ({"train.class_weights": True}, "requires single labels"),
         ({"data.task": "reading_comprehensoin"}, "Did you mean reading_comprehension"),
     ],
 )
-def test_what_cannot_be_meant_is_said_before_any_work(tmp_path, fields, message):
+def test_invalid_fields_are_errors_before_any_work(tmp_path, fields, message):
     with pytest.raises(UserError, match=message):
         config = _config(tmp_path)
         for name, value in fields.items():
@@ -429,7 +429,7 @@ def test_a_classifier_and_a_reader_do_not_share_a_workdir(reader, tmp_path):
 
 
 def test_validation_is_by_the_threshold_that_the_workdir_keeps(tmp_path):
-    """Where all questions of validation have answers, none tells a better one than BERT's 0."""
+    """If all validation questions have answers, the threshold stays 0, the default of BERT."""
     path = squad_files.write(tmp_path / "answerable.json", *squad_files.made_up(4))
     config = _config(tmp_path, impossible=True, **{"data.validation": path, "train.steps": 8})
     results = finetune(config, workdir=str(tmp_path / "run"))

@@ -1,4 +1,4 @@
-"""Files of SQuAD, and windows of passages against ones made by hand."""
+"""SQuAD files, and windows of passages compared with ones made by hand."""
 
 import json
 
@@ -86,12 +86,12 @@ def test_an_answer_that_is_elsewhere_is_an_error_or_counted(tmp_path):
         ("{", "must be JSON"),
         ("[]", "must be a JSON object"),
         ({}, "a list as data"),
-        ({"data": []}, "At least one question"),
+        ({"data": []}, "at least one question"),
         (
             {"data": [{"paragraphs": [{"context": 3}]}]},
             "a string as context.*article 1, paragraph 1",
         ),
-        ({"data": [{"paragraphs": [{"context": "a", "qas": []}]}]}, "At least one question"),
+        ({"data": [{"paragraphs": [{"context": "a", "qas": []}]}]}, "at least one question"),
         ({"data": [{}, 3]}, "a list as paragraphs.*article 1"),
         ({"data": [{"paragraphs": [{"context": "a", "qas": [{"id": 7}]}]}]}, "a string as id"),
         (
@@ -113,7 +113,7 @@ def test_an_answer_that_is_elsewhere_is_an_error_or_counted(tmp_path):
                     }
                 ]
             },
-            "a whole number as answer_start.*question i",
+            "an integer as answer_start.*question i",
         ),
         (
             {
@@ -135,7 +135,7 @@ def test_an_answer_that_is_elsewhere_is_an_error_or_counted(tmp_path):
                     }
                 ]
             },
-            "answers or be impossible",
+            "impossible question must not have answers",
         ),
         (
             {
@@ -150,15 +150,15 @@ def test_an_answer_that_is_elsewhere_is_an_error_or_counted(tmp_path):
                     }
                 ]
             },
-            "own id.*'i' twice",
+            "distinct. Received: 'i' twice",
         ),
         (
             {"data": [{"paragraphs": [{"context": "a \ud83d", "qas": []}]}]},
-            "half a surrogate pair. Received: context of .*paragraph 1",
+            "unpaired surrogates. Received: context of .*paragraph 1",
         ),
     ],
 )
-def test_what_is_no_file_of_squad_is_said(tmp_path, content, message):
+def test_files_that_are_not_squad_are_errors(tmp_path, content, message):
     path = tmp_path / "x.json"
     path.write_text(content if isinstance(content, str) else json.dumps(content))
     with pytest.raises(UserError, match=message):
@@ -185,7 +185,7 @@ def test_windows_begin_where_those_of_run_squad_do(tokens, room, stride):
     assert found[-1][1] - found[-1][0] <= room
 
 
-def test_rows_are_cls_question_sep_window_sep_with_the_places_of_the_answer(tokenizer):
+def test_rows_are_cls_question_sep_window_sep_with_the_positions_of_the_answer(tokenizer):
     text = " ".join(WORDS[:10])
     place = text.index("w5"), text.index("w6") + 2
     windows = cut_windows(_questions(text, place), tokenizer, length=9, max_question=5, stride=3)
@@ -233,7 +233,7 @@ def test_an_answer_in_part_of_a_token_or_in_stripped_accents_has_that_token(toke
         assert windows.weights.tolist() == [float(wanted is not None)]
 
 
-def test_questions_without_a_right_place_weigh_nothing_and_unanswerable_ones_count(tokenizer):
+def test_questions_with_misplaced_answers_have_weight_0_and_unanswerable_ones_1(tokenizer):
     questions = Questions(["a", "b"], ["who"] * 2, ["w1"] * 2, [["w2"], []], [None, None])
     windows = cut_windows(questions, tokenizer, length=9, max_question=4, stride=3)
     assert dict(zip(windows.rows.tolist(), windows.weights.tolist(), strict=True)) == {0: 0, 1: 1}
@@ -245,7 +245,7 @@ def test_an_answer_that_no_window_holds_is_not_learnt_as_none(tokenizer):
     place = text.index("w4"), text.index("w6") + 2
     windows = cut_windows(_questions(text, place), tokenizer, length=9, max_question=5, stride=5)
     assert not windows.labels.any() and not windows.weights.any() and windows.lost == 1
-    # Without a stride windows share half.
+    # By default windows overlap by half.
     windows = cut_windows(_questions(text, place), tokenizer, length=9, max_question=5, stride=None)
     assert windows.labels.any() and windows.weights.all() and windows.lost == 0
     assert sorted(ids[0] for ids in windows.passages) == [

@@ -1,4 +1,4 @@
-"""Metrics of reading comprehension against SQuAD's own scripts, and by hand."""
+"""Metrics of question answering, compared with the SQuAD scripts and values by hand."""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""Parallel text: aligned files and tables, and what is wrong with them."""
+"""Parallel text: aligned files and tables, and their errors."""
 
 import gzip
 
@@ -47,20 +47,20 @@ def test_packed_files_and_tables_are_read(tmp_path):
         ([b"a"], [b"x", b"y", b"z"], "a.en has 1, .*a.de has 3"),
         ([b"a", b"  "], [b"x", b"y"], "no source at .*a.en, line 2"),
         ([b"a", b"b"], [b"", b"y"], "no target at .*a.de, line 1"),
-        ([b"a", b"b"], [b"x", b"\xff"], "Text in utf-8.*a.de, line 2"),
+        ([b"a", b"b"], [b"x", b"\xff"], "encoded in utf-8.*a.de, line 2"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_line(tmp_path, source, target, message):
+def test_errors_name_the_line(tmp_path, source, target, message):
     with pytest.raises(UserError, match=message):
         read_parallel(*_files(tmp_path, source, target))
 
 
-def test_wrong_lines_are_left_out_where_asked_for(tmp_path):
+def test_invalid_lines_are_skipped_with_on_bad_text_skip(tmp_path):
     paths = _files(tmp_path, [b"a", b"", b"\xff", b"d"], [b"x", b"y", b"z", b"w"])
     found = read_parallel(*paths, on_bad_text="skip")
     assert (found.sources, found.targets) == (["a", "d"], ["x", "w"])
     assert found.skipped == {"empty": 1, "encoding": 1} and found.where(1).endswith("line 4")
-    with pytest.raises(UserError, match="At least one sentence"):
+    with pytest.raises(UserError, match="at least one sentence pair"):
         read_parallel(*_files(tmp_path, [b""], [b""]), on_bad_text="skip")
 
 
@@ -70,10 +70,10 @@ def test_files_come_in_pairs(tmp_path):
         read_parallel(",".join([paths[0], paths[1]]), paths[1])
 
 
-def test_a_missing_and_a_needless_target_are_named(tmp_path):
+def test_a_missing_and_an_unused_target_are_errors(tmp_path):
     paths = _files(tmp_path, [b"a"], [b"x"])
     for name in (paths[0], "a.txt", "a.txt.gz"):
-        with pytest.raises(UserError, match=f"needs a target.*{name}"):
+        with pytest.raises(UserError, match=f"requires a target.*{name}"):
             read_parallel(name)
-    with pytest.raises(UserError, match="takes no target.*tfds:wmt"):
+    with pytest.raises(UserError, match="Leave target out.*tfds:wmt"):
         read_parallel("tfds:wmt", paths[1])

@@ -23,7 +23,7 @@ def corpus(tmp_path_factory):
     return make_corpus(tmp_path_factory.mktemp("corpus"))
 
 
-def test_the_case_and_the_marks_count_as_the_run_says(corpus, tmp_path):
+def test_case_and_tokenization_of_the_scores_follow_the_config(corpus, tmp_path):
     texts, references = ["The cat , red"], ["the cat, red"]
     for lowercase, tokenize, alike in (
         (True, "13a", True),
@@ -67,13 +67,13 @@ def test_a_run_ends_when_bleu_grows_no_more(patient):
     workdir, results = patient
     lines = [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
     scores = [line["validation_bleu"] for line in lines if "validation_bleu" in line]
-    # It learns nothing: the first evaluation stays the best, and two more are waited for.
+    # The model does not learn: the first evaluation stays the best; patience is two more.
     assert scores == 3 * [results["bleu"]]
     assert (results["steps"], results["best_step"]) == (12, 4)
 
 
 @pytest.mark.slow
-def test_patience_goes_with_a_mean_of_checkpoints(corpus, tmp_path):
+def test_patience_supports_checkpoint_averaging(corpus, tmp_path):
     config = config_of(
         corpus,
         **{
@@ -152,7 +152,7 @@ def test_a_table_is_the_same_as_two_files(corpus, tmp_path):
     assert list(table.pairs()) == list(files.pairs()) == list(zip(*reversed(sides), strict=True))
 
 
-def test_what_a_run_will_cost_is_told_without_one(corpus, tmp_path, monkeypatch):
+def test_what_a_run_will_cost_is_reported_without_one(corpus, tmp_path, monkeypatch):
     monkeypatch.setattr(dry_run, "MEASURED_SECONDS", 0.5)
     found = finetune(config_of(corpus), workdir=str(tmp_path / "run"), dry_run=True)
     assert found["steps"] == 4 and found["seconds"] > 0
@@ -160,7 +160,7 @@ def test_what_a_run_will_cost_is_told_without_one(corpus, tmp_path, monkeypatch)
 
 
 @pytest.mark.slow
-def test_a_run_that_goes_on_ends_with_the_same_bits(corpus, tmp_path):
+def test_a_resumed_run_is_bitwise_identical(corpus, tmp_path):
     fields = {
         "checkpoint.every": 3,
         "checkpoint.average": 2,
@@ -210,9 +210,9 @@ def test_how_it_is_computed_changes_little(corpus, tmp_path):
 @pytest.mark.parametrize(
     "fields, message",
     [
-        ({"data.train.source": None}, "data.train.source must name"),
+        ({"data.train.source": None}, "data.train.source must be set"),
         ({"data.train.target": "nowhere"}, "nowhere"),
-        ({"data.length": 3}, "A sentence of at most 2 tokens.*at .*train.en, line"),
+        ({"data.length": 3}, "A sentence must have at most 2 tokens.*at .*train.en, line"),
         ({"model.size": "huge"}, "tiny, base, big"),
         ({"model.num_heads": 5}, "num_heads=5"),
         ({"data.subwords": "words"}, "bpe, unigram"),
@@ -225,7 +225,7 @@ def test_how_it_is_computed_changes_little(corpus, tmp_path):
         ({"data.encoding": "latin-99"}, "encoding must be known"),
     ],
 )
-def test_what_cannot_be_meant_is_said(corpus, tmp_path, fields, message):
+def test_invalid_fields_are_errors(corpus, tmp_path, fields, message):
     config = config_of(corpus)
     for name, value in fields.items():
         *groups, field = name.split(".")
@@ -238,9 +238,9 @@ def test_what_cannot_be_meant_is_said(corpus, tmp_path, fields, message):
     assert not (tmp_path / "run").exists()
 
 
-def test_subwords_that_are_never_learned_are_told(corpus, tmp_path, capsys):
+def test_subwords_that_are_never_learned_are_reported(corpus, tmp_path, capsys):
     finetune(
         config_of(corpus, **{"data.vocab_size": 1000, "train.steps": 1}),
         workdir=str(tmp_path / "run"),
     )
-    assert "subwords; the others will not be learned" in capsys.readouterr().out
+    assert "subwords; the others are not trained" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""What translators say of texts and files, and what is said of those that they cannot."""
+"""Translation of texts and files, and errors of inputs that cannot be translated."""
 
 import io
 import itertools
@@ -52,8 +52,8 @@ def test_it_learns_to_translate(translator, corpus):
     targets = (corpus / "valid.de").read_text().splitlines()
     from sacrebleu import corpus_bleu
 
-    told = load(str(workdir)).translate(sources, beam=2)
-    assert corpus_bleu(told, [targets]).score == pytest.approx(results["bleu"], abs=1e-6)
+    translations = load(str(workdir)).translate(sources, beam=2)
+    assert corpus_bleu(translations, [targets]).score == pytest.approx(results["bleu"], abs=1e-6)
     measured = evaluate(
         str(workdir), str(corpus / "valid.en"), target=str(corpus / "valid.de"), batch_size=7
     )
@@ -93,9 +93,9 @@ def test_scores_are_those_of_whole_passes(translator, corpus):
     made = load(str(translator[0]))
     sources = (corpus / "valid.en").read_text().splitlines()[:5]
     sources += ["red cat red cat sees big", "bird"]
-    told = made.translate(sources, beam=4, nbest=4, alignments=True)
+    hypotheses = made.translate(sources, beam=4, nbest=4, alignments=True)
     compared = 0
-    for ids, found in zip(made.encode(sources), told, strict=True):
+    for ids, found in zip(made.encode(sources), hypotheses, strict=True):
         for one in found:
             target = made.subwords.encode([one["text"]])[0]
             label = [*target, END_ID] if one["finished"] else target
@@ -141,13 +141,13 @@ def test_half_precision_translates_alike(translator, corpus, tmp_path):
         precision="bfloat16",
     )
     targets = (corpus / "valid.de").read_text().splitlines()
-    told = translation_scores([one["text"] for (one,) in found[1]], targets)
-    assert measured["bleu"] == pytest.approx(told["bleu"][0])
+    scores = translation_scores([one["text"] for (one,) in found[1]], targets)
+    assert measured["bleu"] == pytest.approx(scores["bleu"][0])
     with pytest.raises(UserError, match="precision must be float32 or bfloat16"):
         load(str(workdir), precision="half")
 
 
-def test_the_same_call_goes_on_and_finds_the_same(translator):
+def test_the_same_call_resumes_and_has_the_same_results(translator):
     workdir, results, config = translator
     again = finetune(config, workdir=str(workdir))
     names = ("bleu", "chrf", "loss", "weights_sha256", "steps")
@@ -222,7 +222,7 @@ def test_a_call_can_be_ended_between_batches(translator):
     assert found is None and not answers
 
 
-def test_tensorflow_text_and_sentencepiece_find_the_same_pieces(translator):
+def test_tensorflow_text_and_sentencepiece_have_the_same_subwords(translator):
     import tensorflow_text as tf_text
 
     subwords = read_ready(str(translator[0])).tokenizer
@@ -242,11 +242,11 @@ def test_files_and_streams_keep_order_and_empty_lines(translator, tmp_path, caps
     stream = io.TextIOWrapper(io.BytesIO((tmp_path / "in.txt").read_bytes()))
     monkeypatch.setattr(sys, "stdin", stream)
     translate_file(workdir, "-", nbest=2, with_scores=True, alignments=True)
-    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [row[0]["text"] for row in told] == lines
-    assert len(told[0]) == 2 and told[0][0]["score"] >= told[0][1]["score"]
-    assert told[0][0]["finished"] is True
-    assert len(told[0][0]["alignments"]) == len(told[0][0]["tokens"])
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row[0]["text"] for row in rows] == lines
+    assert len(rows[0]) == 2 and rows[0][0]["score"] >= rows[0][1]["score"]
+    assert rows[0][0]["finished"] is True
+    assert len(rows[0][0]["alignments"]) == len(rows[0][0]["tokens"])
 
 
 def test_long_files_keep_their_order_and_the_numbers_of_their_lines(translator, tmp_path):
@@ -263,7 +263,7 @@ def test_long_files_keep_their_order_and_the_numbers_of_their_lines(translator, 
     assert not (tmp_path / "other.txt").exists()
 
 
-def test_lines_that_cannot_be_translated_are_said_or_counted(translator, tmp_path, capsys):
+def test_lines_that_cannot_be_translated_are_errors_or_counted(translator, tmp_path, capsys):
     workdir, path = str(translator[0]), tmp_path / "in.txt"
     for content, message in (
         (b"dog\n\xff\n", "Text in utf-8.*line 2"),
@@ -274,8 +274,8 @@ def test_lines_that_cannot_be_translated_are_said_or_counted(translator, tmp_pat
             translate_file(workdir, str(path), str(tmp_path / "out.txt"))
         assert not (tmp_path / "out.txt").exists()
         translate_file(workdir, str(path), on_bad_text="skip")
-        told = capsys.readouterr()
-        assert told.out == "Hund\n\n" and "1 left empty" in told.err
+        captured = capsys.readouterr()
+        assert captured.out == "Hund\n\n" and "1 left empty" in captured.err
 
 
 def test_a_line_is_answered_before_the_next_is_there(translator, capsys, monkeypatch):
@@ -305,7 +305,7 @@ def test_wrong_wishes_are_named(translator, tmp_path):
     (tmp_path / "a.en").write_text("dog\n" + "cat " * 40)
     with pytest.raises(UserError, match="at most 31 tokens.*a.en, line 2"):
         evaluate(str(translator[0]), str(tmp_path / "a.en"), target=str(tmp_path / "a.en"))
-    with pytest.raises(UserError, match="Sentences of at most 31 tokens"):
+    with pytest.raises(UserError, match="Sentences must have at most 31 tokens"):
         evaluate(
             str(translator[0]),
             str(tmp_path / "b.en"),
@@ -313,11 +313,11 @@ def test_wrong_wishes_are_named(translator, tmp_path):
             on_bad_text="skip",
         )
     for wrong in ("a\udcff", None):
-        with pytest.raises(UserError, match="Texts are needed.*as text 2"):
+        with pytest.raises(UserError, match="Texts must be strings.*as text 2"):
             model.translate(["dog", wrong])
     with pytest.raises(UserError, match="Use `python -m finetune.translate`"):
         predict_texts(str(translator[0]), ["dog"])
-    with pytest.raises(UserError, match="needs a target"):
+    with pytest.raises(UserError, match="requires a target"):
         evaluate(str(translator[0]), str(tmp_path / "a.en"))
 
 
@@ -340,7 +340,9 @@ def test_what_is_too_long_or_nothing_is_left_out_and_counted(translator, corpus,
     for wrong in (1, 2, 3, 4):
         for path, lines in zip(paths, (sources, targets), strict=True):
             path.write_text("\n".join(["dog", lines[wrong]]))
-        with pytest.raises(UserError, match=r"A sentence of at .*x\.(en|de), line 2") as error:
+        with pytest.raises(
+            UserError, match=r"A sentence must have at .*x\.(en|de), line 2"
+        ) as error:
             finetune(config_of(corpus, **fields), workdir=str(tmp_path / "run"))
         assert ("x.de" in str(error.value)) == (wrong > 2)
     for path, lines in zip(paths, (sources, targets), strict=True):
@@ -351,7 +353,7 @@ def test_what_is_too_long_or_nothing_is_left_out_and_counted(translator, corpus,
     )
     said = capsys.readouterr().out
     assert "1 validation sentence ·" in said
-    assert "2 left out: too long · 2 left out: empty" in said
+    assert "2 skipped: too long · 2 skipped: empty" in said
 
 
 def test_warnings_are_no_translations(translator, tmp_path, capsys):
@@ -359,8 +361,8 @@ def test_warnings_are_no_translations(translator, tmp_path, capsys):
     (tmp_path / "run/checkpoints/index.json").write_text("{")
     (tmp_path / "in.txt").write_text("dog\n")
     translate_file(str(tmp_path / "run"), str(tmp_path / "in.txt"))
-    told = capsys.readouterr()
-    assert told.out == "Hund\n" and "warning" in told.err
+    captured = capsys.readouterr()
+    assert captured.out == "Hund\n" and "warning" in captured.err
 
 
 def test_what_does_not_go_with_the_weights_to_start_from_is_named(translator, corpus, tmp_path):
@@ -370,7 +372,7 @@ def test_what_does_not_go_with_the_weights_to_start_from_is_named(translator, co
     for fields, message in (
         ({"model.hidden_dim": 64}, "hidden_dim=64, it has 32"),
         ({"model.norm_first": False}, "norm_first=False, it has True"),
-        ({"data.vocab": str(tmp_path / "other")}, "data.vocab must be that of"),
+        ({"data.vocab": str(tmp_path / "other")}, "data.vocab must be the vocabulary of"),
         ({"data.length": 64}, "data.length must be at most the positions"),
     ):
         with pytest.raises(UserError, match=message):

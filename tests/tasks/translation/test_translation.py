@@ -77,7 +77,7 @@ def test_few_shapes_hold_the_same_pairs():
     assert weights == sum(len(target) + 1 for target in _pairs()[1])
 
 
-def test_shares_of_replicas_are_the_batch_cut_in_pieces():
+def test_the_batches_of_replicas_add_up_to_the_global_batch():
     batches = _batches(multiple=4)
     for index in range(5):
         whole = _whole(batches, index)
@@ -106,5 +106,5 @@ def test_epochs_differ_and_a_batch_is_a_function_of_seed_and_number():
 
 
 def test_without_a_pair_there_is_no_batch():
-    with pytest.raises(UserError, match="At least one sentence"):
+    with pytest.raises(UserError, match="at least one sentence pair"):
         TranslationBatches([], [], batch_tokens=10)
