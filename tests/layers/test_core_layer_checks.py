@@ -164,21 +164,27 @@ def test_no_layer_is_left_out():
 
 @pytest.mark.parametrize("name", CASES)
 def test_core_keras_accepts_the_layer(name):
+    accept(name, run_training_check=False)
+
+
+# Takes most of the time, because `fit` compiles each layer and its gradients with XLA. The test of
+# each layer compares its values under XLA and its gradients with NumPy.
+@pytest.mark.thorough
+@pytest.mark.parametrize(  # its training step calls a layer with one argument
+    "name", [name for name, (_, _, shapes) in CASES.items() if not isinstance(shapes, dict)]
+)
+def test_core_keras_trains_the_layer(name):
+    accept(name, run_training_check=True)
+
+
+def accept(name, **options):
     make, arguments, shapes = CASES[name]
-    several = isinstance(shapes, dict)
     dtypes = (
         {key: "int32" if key.removesuffix("_shape") in INTEGERS else "float32" for key in shapes}
-        if several
+        if isinstance(shapes, dict)
         else None
     )
-    TestCase().run_layer_test(
-        make,
-        arguments,
-        shapes,
-        dtypes,
-        # Its training step calls a layer with one argument, so that it cannot have two inputs.
-        run_training_check=not several,
-    )
+    TestCase().run_layer_test(make, arguments, shapes, dtypes, **options)
 
 
 @pytest.fixture
