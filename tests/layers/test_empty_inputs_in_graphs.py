@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.support.layer_calls import CASES, FEATURES, RECURRENT
-from tests.support.quick import quick
+from tests.support.quick import one_of_each
 
 pytestmark = pytest.mark.skipif(
     keras.backend.backend() != "tensorflow", reason="others know the lengths of all that they run"
@@ -54,7 +54,7 @@ def learning(layer, inputs):
     return outputs, [tf.convert_to_tensor(x) for x in gradients]
 
 
-@pytest.mark.parametrize("name", quick(CASES, *{name.split()[0]: name for name in CASES}.values()))
+@pytest.mark.parametrize("name", one_of_each(CASES))
 def test_one_graph_for_all_lengths_gives_what_eager_calls_give(name):
     check_graphs(name, jit=False, known_lengths=False)
 

@@ -20,6 +20,11 @@ def quick(cases, *chosen):
     ]
 
 
+def one_of_each(cases):
+    """Marks as `thorough` all but the first case of each class, which its name begins with."""
+    return quick(cases, *{name.split()[0]: name for name in reversed(list(cases))}.values())
+
+
 def each_check(cases, *chosen):
     """Parameters `check, ...`: `check_layer` of the chosen cases, `check_values` of the others.
 
