@@ -17,17 +17,21 @@ transformers = torch==2.13.0 transformers==5.23.0 datasets==5.2.0 ctranslate2==4
 keras-hub = keras-hub==0.32.0 keras==3.15.1 tensorflow==2.21.0
 model-garden = tf-models-official==2.20.0 tf_keras==2.20.1
 
-.PHONY: help install demo test test-runs test-browser test-slow test-backends test-oldest lint docs dist bench-env clean
+.PHONY: help install demo test test-thorough test-runs test-browser test-slow test-slow-commands test-slow-training test-backends test-oldest test-all lint docs dist bench-env clean
 
 help:
 	@echo 'make install       create $(VENV) with the package'
 	@echo 'make demo          pretrain and finetune a small BERT in minutes'
-	@echo 'make test          unit tests; 14 minutes on 2 cores'
+	@echo 'make test          unit tests; 5 minutes on 2 cores'
+	@echo 'make test-thorough more cases of the unit tests: every layer under XLA and in every precision; 10 minutes'
 	@echo 'make test-runs     integration tests, which train for seconds; 20 minutes'
 	@echo 'make test-browser  tests of the report and the attention page in headless Chromium; installs it as root if missing'
-	@echo 'make test-slow     long tests: interrupted runs, several workers, examples; two hours'
+	@echo 'make test-slow     long tests, in two parts:'
+	@echo 'make test-slow-commands  interrupted runs, several workers, examples, packages'
+	@echo 'make test-slow-training  training of each kind of task'
 	@echo 'make test-backends tests of the library on PyTorch and JAX; half an hour'
 	@echo 'make test-oldest   unit tests on the oldest supported TensorFlow and Keras; half an hour'
+	@echo 'make test-all      all tests above, one part after the other; three hours'
 	@echo 'make lint          ruff, import-linter and mypy'
 	@echo 'make docs          build the documentation in site/'
 	@echo 'make dist          build sdist and wheel in dist/ and check them in a clean environment'
@@ -42,6 +46,9 @@ demo: $(VENV)/installed-report
 test: $(VENV)/installed-test
 	$(VENV)/bin/python -m pytest -n 2 --dist loadfile
 
+test-thorough: $(VENV)/installed-test
+	$(VENV)/bin/python -m pytest -m 'thorough and not runs and not slow' -n 2 --dist loadfile
+
 test-runs: $(VENV)/installed-test
 	$(VENV)/bin/python -m pytest -m 'runs and not slow' -n 2 --dist loadfile
 
@@ -51,14 +58,31 @@ test-browser: $(VENV)/installed-test
 		$(SUDO) apt-get install --yes --no-install-recommends chromium; } >/dev/null; }
 	$(VENV)/bin/python -m pytest -m browser tests/browser
 
-test-slow: $(VENV)/installed-test
-	$(VENV)/bin/python -m pytest -m slow -vv --durations=0 --ignore=tests/backends
+# Neither part takes more than an hour, so that one of them fits in a run of CI.
+COMMANDS = tests/integration tests/packaging tests/test_examples.py
+SLOW = $(VENV)/bin/python -m pytest -m slow -n 2 --dist loadfile -vv --durations=0
+
+test-slow: test-slow-commands test-slow-training
+
+test-slow-commands: $(VENV)/installed-test
+	$(SLOW) $(COMMANDS)
+
+test-slow-training: $(VENV)/installed-test
+	$(SLOW) --ignore=tests/backends $(COMMANDS:%=--ignore=%)
 
 test-backends: $(VENV)/installed-test
 	$(VENV)/bin/python -m pytest -m slow -vv tests/backends/test_other_backends.py
 
 test-oldest: $(VENV)/installed-test
 	$(VENV)/bin/python -m pytest -m slow -vv tests/backends/test_oldest_versions.py
+
+# Runs every part, then fails if one of them did.
+PARTS = test test-thorough test-runs test-browser test-slow-commands test-slow-training \
+	test-backends test-oldest
+test-all:
+	@failed=; for part in $(PARTS); do echo "make $$part"; \
+		$(MAKE) --no-print-directory $$part || failed="$$failed $$part"; done; \
+	[ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
 
 lint: $(VENV)/installed-test
 	$(VENV)/bin/python -m ruff check .

@@ -1,5 +1,6 @@
 """A config that an older version saved: fields that it lacks take their defaults."""
 
+import itertools
 import json
 import pathlib
 import shutil
@@ -18,6 +19,7 @@ from keras_attn.inference.predict_files import predict_file
 from keras_attn.registry import FAMILIES, TASKS, family_and_task, kind_of
 from keras_attn.saved_config import check_same, complete, fields_to_keep
 from keras_attn.workdir import Workdir
+from tests.support.quick import quick
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 
@@ -69,15 +71,21 @@ def test_what_is_no_config_is_refused(tmp_path):
             workdir.read_config()
 
 
+CLASSIFIERS = [
+    "hugging_face/classifier",
+    "language_models/gpt2_classifier",
+    "language_models/xlnet_classifier",
+]
+FIELDS = [("length", "text", "lowercase", "end_mark"), ("end_mark",)]
+
+
 @pytest.mark.parametrize(
-    "name",
-    [
-        "hugging_face/classifier",
-        "language_models/gpt2_classifier",
-        "language_models/xlnet_classifier",
-    ],
+    "name, fields",
+    quick(
+        list(itertools.product(CLASSIFIERS, FIELDS)),
+        *((CLASSIFIERS[0], FIELDS[0]), (CLASSIFIERS[1], FIELDS[1])),
+    ),
 )
-@pytest.mark.parametrize("fields", [("length", "text", "lowercase", "end_mark"), ("end_mark",)])
 def test_a_classifier_predicts_without_any_field_that_has_its_default(name, fields, tmp_path):
     convert(GOLDEN / name, tmp_path / "whole")
     shutil.copytree(tmp_path / "whole", tmp_path / "old")

@@ -1,15 +1,18 @@
 """Flags and fields of the commands: mistakes cost one line and status 2."""
 
+import contextlib
 import errno
 import importlib
-import json
 import os
 import pathlib
 import re
 import subprocess
 import sys
 
+import keras
 import pytest
+import tensorflow as tf
+from absl import flags
 from ml_collections import ConfigDict
 
 from keras_attn.cli import command_line, config_files
@@ -35,6 +38,42 @@ def _run(module, *arguments):
         capture_output=True,
         timeout=600,
     )
+
+
+@pytest.fixture
+def run_here(monkeypatch, capsys):
+    """Function `(command, *arguments)` that runs a command in this process.
+
+    It returns the exit status, the output and the errors. A process that imports TensorFlow would
+    take seconds.
+    """
+    for name in ("keep_freed_memory", "import_quietly", "prepare_streams"):
+        monkeypatch.setattr(command_line, name, lambda *_: None)
+    monkeypatch.setenv("KERAS_BACKEND", keras.backend.backend())  # which commands set
+
+    def run(command, *arguments):
+        monkeypatch.setattr(sys, "argv", ["command", *arguments])
+        with new_flags(), pytest.raises(SystemExit) as ended:
+            command()
+        return ended.value.code or 0, *capsys.readouterr()
+
+    return run
+
+
+@contextlib.contextmanager
+def new_flags():
+    """Removes the flags that are defined inside."""
+    before = set(flags.FLAGS)
+    try:
+        yield
+    finally:
+        for name in set(flags.FLAGS) - before:
+            delattr(flags.FLAGS, name)
+        flags.FLAGS.unparse_flags()
+
+
+def command_of(module):
+    return importlib.import_module(module).command
 
 
 @pytest.mark.parametrize(
@@ -84,14 +123,19 @@ def _run(module, *arguments):
     ],
     ids=lambda value: value[0] if isinstance(value, list) else str(value),
 )
-@pytest.mark.parametrize("module", ["pretrain"])
-def test_a_mistake_on_the_command_line_is_one_line(module, arguments, messages):
-    done = _run(module, *arguments)
-    assert done.returncode == 2, done
-    assert done.stdout == "" and done.stderr.count("\n") == 1, done.stderr
-    assert done.stderr.startswith("error: ")
+def test_a_mistake_on_the_command_line_is_one_line(arguments, messages, run_here):
+    status, out, err = run_here(command_of("pretrain.__main__"), *arguments)
+    assert status == 2
+    assert out == "" and err.count("\n") == 1, err
+    assert err.startswith("error: ")
     for message in messages:
-        assert message in done.stderr
+        assert message in err
+
+
+def test_a_process_prints_a_mistake_as_one_line():
+    done = _run("pretrain", "--config.train.stpes=3")
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr.startswith("error: Unknown config field.") and done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -117,22 +161,7 @@ def test_help_shows_usage_and_every_field_without_starting_tensorflow(module):
             assert re.search(rf"--config\.{name}(=\S+)? +\w", done.stdout), name
 
 
-REMOTE = """
-import importlib, sys
-from absl import flags
-before = set(flags.FLAGS)
-for module, *arguments in {cases!r}:
-    sys.argv = [module, *arguments]
-    try:
-        importlib.import_module(module).command()
-    except SystemExit as end:
-        print("status", end.code, file=sys.stderr, flush=True)
-    for name in set(flags.FLAGS) - before:  # the next command defines its own
-        delattr(flags.FLAGS, name)
-"""
-
-
-def test_a_path_of_another_file_system_is_one_line_in_every_flag(tmp_path):
+def test_a_path_of_another_file_system_is_one_line_in_every_flag(tmp_path, run_here):
     url = "https://example.org/train.csv"
     cases = [
         ("pretrain.__main__", f"--config.data.train={url}", f"--workdir={tmp_path}/w"),
@@ -148,19 +177,12 @@ def test_a_path_of_another_file_system_is_one_line_in_every_flag(tmp_path):
         ("finetune.export", f"--workdir={url}", f"--output={tmp_path}/e"),
         ("keras_attn.convert.__main__", f"--from={url}", f"--to={tmp_path}/c"),
     ]
-    done = subprocess.run(
-        [sys.executable, "-c", REMOTE.format(cases=cases)],
-        cwd=ROOT,
-        text=True,
-        capture_output=True,
-        timeout=600,
-    )
-    lines = done.stderr.splitlines()
-    assert lines[1::2] == ["status 2"] * len(cases), done.stderr
-    for line, (_, *arguments) in zip(lines[::2], cases, strict=True):
+    for module, *arguments in cases:
+        status, _, line = run_here(command_of(module), *arguments)
         flag = next(one for one in arguments if url in one).partition("=")[0]
+        assert status == 2 and line.count("\n") == 1, line
         assert line.startswith("error: https:// paths are not supported.") and "gs://" in line
-        assert line.endswith(f"Received: {flag}={url}")
+        assert line.endswith(f"Received: {flag}={url}\n")
     assert not list(tmp_path.iterdir())
 
 
@@ -180,27 +202,24 @@ def test_a_storage_that_cannot_be_reached_is_one_line():
     assert "--workdir=gs://b/w" in done.stderr and "Could not resolve host" in done.stderr
 
 
-def _parsed(defaults, *arguments):
-    """The config after flags, as `run_command` makes it, in a process of its own."""
-    return _parsed_by(
-        "c.load_config = lambda *_: "
-        f"__import__('keras_attn.defaults', fromlist=['x']).{defaults}();",
-        arguments,
-    )
+@pytest.fixture
+def parse(monkeypatch):
+    """Function `(*arguments, defaults=None)` that returns the fields of the config after flags.
 
+    `defaults` makes the config; if unset, --config names it.
+    """
 
-def _parsed_by(prepared, arguments):
-    code = (
-        "import sys, json; from absl import flags;"
-        f"from keras_attn.cli import command_line as c; {prepared}"
-        "c.define_run_flags(); c._parse('usage', 'classify');"
-        "print(json.dumps(flags.FLAGS.config.to_dict()))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, *arguments], cwd=ROOT, text=True, capture_output=True
-    )
-    assert done.returncode == 0, done.stderr
-    return dict(fields(ConfigDict(json.loads(done.stdout))))
+    def parsed(*arguments, defaults=None):
+        monkeypatch.setattr(sys, "argv", ["command", *arguments])
+        with monkeypatch.context() as patched, new_flags():
+            if defaults:
+                patched.setattr(command_line, "load_config", lambda *_: defaults())
+            command_line.define_run_flags()
+            command_line._parse("usage", "classify")
+            config = flags.FLAGS.config.to_dict()
+        return dict(fields(ConfigDict(config)))
+
+    return parsed
 
 
 VALUES = {int: 7, float: 1.5, str: "text", bool: True}
@@ -216,7 +235,7 @@ VALUES = {int: 7, float: 1.5, str: "text", bool: True}
         translation_defaults,
     ],
 )
-def test_every_field_without_default_can_be_set_and_unset(defaults):
+def test_every_field_without_default_can_be_set_and_unset(defaults, parse):
     config = defaults()
     empty = {}
     for name, value in fields(config):
@@ -228,13 +247,13 @@ def test_every_field_without_default_can_be_set_and_unset(defaults):
             empty[name] = VALUES[place.get_type(last)]
     assert len(empty) > 10
     setting = [f"--config.{name}={value}" for name, value in empty.items()]
-    found = _parsed(defaults.__name__, *setting)
+    found = parse(*setting, defaults=defaults)
     assert {name: found[name] for name in empty} == empty
     unset = [
         f"--config.{name}={none}"
         for name, none in zip(empty, ["None", "none"] * len(empty), strict=False)
     ]
-    found = _parsed(defaults.__name__, *setting, *unset)
+    found = parse(*setting, *unset, defaults=defaults)
     assert {found[name] for name in empty} == {None}
 
 
@@ -252,8 +271,8 @@ def test_every_field_without_default_can_be_set_and_unset(defaults):
     ],
     ids=str,
 )
-def test_an_end_of_the_run_takes_the_place_of_the_config_s(arguments, ends):
-    found = _parsed_by("", ["--config=multi30k", *arguments])
+def test_an_end_of_the_run_takes_the_place_of_the_config_s(arguments, ends, parse):
+    found = parse("--config=multi30k", *arguments)
     assert {
         name: found[f"train.{name}"]
         for name in ("steps", "epochs", "minutes")
@@ -261,25 +280,24 @@ def test_an_end_of_the_run_takes_the_place_of_the_config_s(arguments, ends):
     } == ends
 
 
-def test_none_in_place_of_a_text_is_a_text():
-    found = _parsed("translation_defaults", "--config.eval.tokenize=none")
+def test_none_in_place_of_a_text_is_a_text(parse):
+    found = parse("--config.eval.tokenize=none", defaults=translation_defaults)
     assert found["eval.tokenize"] == "none"
 
 
-def test_values_are_taken_with_a_blank_or_an_equals_sign_and_flags_may_be_negated():
-    found = _parsed(
-        "pretraining_defaults",
+def test_values_are_taken_with_a_blank_or_an_equals_sign_and_flags_may_be_negated(parse):
+    found = parse(
         "--config.train.steps",
         "12",
         "--config.train.jit",
         "--config.data.train=a=b,c",
         "--config.train.learning_rate=3e-4",
+        defaults=pretraining_defaults,
     )
     assert found["train.steps"] == 12 and found["train.jit"] is True
     assert found["data.train"] == "a=b,c" and found["train.learning_rate"] == 3e-4
-    assert (
-        _parsed("pretraining_defaults", "--noconfig.data.whole_words")["data.whole_words"] is False
-    )
+    found = parse("--noconfig.data.whole_words", defaults=pretraining_defaults)
+    assert found["data.whole_words"] is False
 
 
 @pytest.mark.parametrize(
@@ -373,9 +391,10 @@ def test_an_argument_that_does_not_fit_a_config_file_is_an_error(
 
 def test_a_reader_that_has_enough_ends_a_command_without_a_traceback():
     code = (
-        "from keras_attn.cli.command_line import run_command\n"
+        "from keras_attn.cli import command_line\n"
+        "command_line.import_quietly = lambda: None\n"
         "def main():\n    while True:\n        print('line')\n"
-        "run_command(main, 'usage')\n"
+        "command_line.run_command(main, 'usage')\n"
     )
     with subprocess.Popen(
         [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -397,7 +416,7 @@ OOM when allocating tensor with shape[4096,512,3072] and type float
     ("error", "config", "fields"),
     [
         (
-            "MemoryError()",
+            MemoryError(),
             "bert_mini",
             [
                 "train.accumulate",
@@ -408,7 +427,7 @@ OOM when allocating tensor with shape[4096,512,3072] and type float
             ],
         ),
         (
-            f"ResourceExhaustedError(None, None, {GRAPH_ERROR!r})",
+            tf.errors.ResourceExhaustedError(None, None, GRAPH_ERROR),
             "multi30k",
             [
                 "train.accumulate",
@@ -418,33 +437,32 @@ OOM when allocating tensor with shape[4096,512,3072] and type float
                 "data.length",
             ],
         ),
-        ("MemoryError()", None, []),
+        (MemoryError(), None, []),
     ],
 )
-def test_too_little_memory_names_the_fields_that_take_it(error, config, fields):
-    code = (
-        "from keras_attn.cli.command_line import run_command\n"
-        "def main():\n    from tensorflow.errors import ResourceExhaustedError\n"
-        f"    raise {error}\n"
-        f"run_command(main, 'usage', {config!r})\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, text=True, capture_output=True)
-    assert done.returncode == 2 and done.stderr.count("\n") == 1
-    assert re.findall(r"config\.([\w.]*\w)", done.stderr) == fields
-    assert ("OOM when allocating tensor with shape[4096,512,3072]" in done.stderr) == (
-        "Exhausted" in error
+def test_too_little_memory_names_the_fields_that_take_it(error, config, fields, run_here):
+    status, _, err = run_here(lambda: command_line.run_command(raising(error), "usage", config))
+    assert status == 2 and err.count("\n") == 1
+    assert re.findall(r"config\.([\w.]*\w)", err) == fields
+    assert ("OOM when allocating tensor with shape[4096,512,3072]" in err) == (
+        not isinstance(error, MemoryError)
     )
 
 
-def test_too_little_memory_for_a_prediction_names_its_flag():
-    code = (
-        "from keras_attn.cli import command_line\n"
-        "command_line.define_reading_flags(['tsv'])\n"
-        "def main():\n    raise MemoryError\n"
-        "command_line.run_command(main, 'usage')\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, text=True, capture_output=True)
-    assert done.returncode == 2 and "Lower --batch_size." in done.stderr
+def raising(error):
+    def main():
+        raise error
+
+    return main
+
+
+def test_too_little_memory_for_a_prediction_names_its_flag(run_here):
+    def command():
+        command_line.define_reading_flags(["tsv"])
+        command_line.run_command(raising(MemoryError()), "usage")
+
+    status, _, err = run_here(command)
+    assert status == 2 and "Lower --batch_size." in err
 
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP, errno.EIO])

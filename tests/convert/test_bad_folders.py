@@ -346,25 +346,30 @@ def test_unsupported_formats_and_models_are_rejected(folder, tmp_path):
             convert.convert(source, target)
 
 
-@pytest.mark.parametrize("format", ["workdir", "huggingface", "google"])
-def test_a_full_disk_leaves_nothing(folder, tmp_path, format):
+def test_a_full_disk_leaves_nothing(folder, tmp_path):
     """A limit of the file size simulates a full disk."""
     edit(folder / "config.json", hidden_act="gelu_new")
     code = (
         "import resource, signal, sys\nfrom keras_attn import convert\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))\n"
-        "try:\n    convert(*sys.argv[1:])\n"
-        "except convert.UserError as error:\n    print(error)"
+        "source, target, *formats = sys.argv[1:]\n"
+        "for format in formats:\n"
+        "    try:\n        convert(source, target, format)\n"
+        "    except convert.UserError as error:\n        print(error)"
     )
+    formats = "workdir", "huggingface", "google"
     done = subprocess.run(
-        [sys.executable, "-c", code, folder, tmp_path / "out", format],
+        [sys.executable, "-c", code, folder, tmp_path / "out", *formats],
         capture_output=True,
         text=True,
         cwd=GOLDEN.parents[1],
     )
-    wanted = "Cannot write " if format == "workdir" else "Cannot convert "
-    assert wanted in done.stdout and "File too large" in done.stdout, done.stderr[-2000:]
+    errors = done.stdout.splitlines()
+    assert len(errors) == len(formats), done.stderr[-2000:]
+    for format, error in zip(formats, errors, strict=True):
+        wanted = "Cannot write " if format == "workdir" else "Cannot convert "
+        assert wanted in error and "File too large" in error
     assert not (tmp_path / "out").exists()
 
 

@@ -12,7 +12,8 @@ LENGTH = 4
 WIDE = 4**LENGTH
 
 
-def _search(model, beams, rows=1, length=LENGTH, **options):
+def _search(model, beams, length=LENGTH, **options):
+    rows = len(model.logits)
     found = beam_search(
         model.step, model.cache(rows * beams), np.full(rows, BEGIN), beams, length, END, **options
     )
@@ -23,21 +24,22 @@ def _score(model, tokens, penalty, row=0):
     return model.log_probability(tokens, row) / ((5 + len(tokens)) / 6) ** penalty
 
 
-@pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 1.5])
-def test_a_wide_beam_finds_the_best_of_all_sequences(seed, penalty):
-    model = Markov(seed)
-    wanted = sorted(model.sequences(LENGTH), key=lambda s: -_score(model, s, penalty))[:10]
+def test_a_wide_beam_finds_the_best_of_all_sequences(penalty):
+    model = Markov.of_seeds(range(5))
     found = _search(model, WIDE, length_penalty=penalty)
-    for number, tokens in enumerate(wanted):
-        length = found["lengths"][0, number]
-        assert tuple(found["token_ids"][0, number, :length]) == tokens
-        assert (found["token_ids"][0, number, length:] == 0).all()
-        assert found["finished"][0, number]
-        assert found["scores"][0, number] == pytest.approx(_score(model, tokens, penalty), abs=1e-5)
-        assert found["log_probabilities"][0, number] == pytest.approx(
-            model.log_probability(tokens), abs=1e-5
-        )
+    for row in range(5):
+        scores = {tokens: _score(model, tokens, penalty, row) for tokens in model.sequences(LENGTH)}
+        wanted = sorted(scores, key=scores.get, reverse=True)[:10]
+        for number, tokens in enumerate(wanted):
+            length = found["lengths"][row, number]
+            assert tuple(found["token_ids"][row, number, :length]) == tokens
+            assert (found["token_ids"][row, number, length:] == 0).all()
+            assert found["finished"][row, number]
+            assert found["scores"][row, number] == pytest.approx(scores[tokens], abs=1e-5)
+            assert found["log_probabilities"][row, number] == pytest.approx(
+                model.log_probability(tokens, row), abs=1e-5
+            )
 
 
 def _in_python(model, row, beams, length, penalty, early=False, allowed=lambda tokens: True):
@@ -66,15 +68,12 @@ def _in_python(model, row, beams, length, penalty, early=False, allowed=lambda t
 @pytest.mark.parametrize("beams", [2, 3])
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 1.5])
 def test_rows_that_end_early_miss_nothing(beams, penalty):
-    limits = np.array([14, 4, 9, 1])
-    ended = 0
-    for seed in range(5):
-        model = Markov(seed, rows=4)
-        model.logits[..., END] += 1.5
-        found = _search(model, beams, 4, 14, length_penalty=penalty, max_lengths=limits)
-        ended += sum((found["lengths"] < limits[:, None] - 2).all(axis=1))
-        for row, limit in enumerate(limits):
-            assert _tokens(found, row) == _in_python(model, row, beams, limit, penalty)
+    model, limits = Markov.of_seeds(range(5), rows=4), np.tile([14, 4, 9, 1], 5)
+    model.logits[..., END] += 1.5
+    found = _search(model, beams, 14, length_penalty=penalty, max_lengths=limits)
+    for row, limit in enumerate(limits):
+        assert _tokens(found, row) == _in_python(model, row, beams, limit, penalty)
+    ended = sum((found["lengths"] < limits[:, None] - 2).all(axis=1))
     assert ended > 5, "rows that end long before their limits"
 
 
@@ -90,19 +89,17 @@ def _tokens(found, row):
 
 
 def test_rows_may_end_with_as_many_hypotheses_as_beams():
-    others = 0
-    for seed in range(5):
-        model = Markov(seed, rows=3)
-        found = _search(model, 3, 3, 9, early_stopping=True)
-        for row in range(3):
-            wanted = _in_python(model, row, 3, 9, 0.6, early=True)
-            assert _tokens(found, row) == wanted
-            others += wanted != _in_python(model, row, 3, 9, 0.6)
+    others, model = 0, Markov.of_seeds(range(5), rows=3)
+    found = _search(model, 3, 9, early_stopping=True)
+    for row in range(15):
+        wanted = _in_python(model, row, 3, 9, 0.6, early=True)
+        assert _tokens(found, row) == wanted
+        others += wanted != _in_python(model, row, 3, 9, 0.6)
     assert others, "rows in which a longer search finds better ones"
 
 
 def test_limits_leave_the_best_of_what_may_come():
-    prefixes, least, size = [(2, -1, 3), (-1, 1, -1), (3, 3, -1)], 4, 2
+    prefixes, least, size = [(2, -1, 3), (-1, 1, -1), (3, 3, -1)] * 5, 4, 2
 
     def allowed(tokens, prefix):
         place, new = len(tokens) - 1, tokens[-size:]
@@ -114,66 +111,63 @@ def test_limits_leave_the_best_of_what_may_come():
             tokens[i : i + size] for i in range(len(tokens) - size)
         ]
 
-    repeated = 0
-    for seed in range(5):
-        model = Markov(seed, rows=3)
-        found = _search(model, 3, 3, 8, prefix=np.array(prefixes), min_length=least, no_repeat=size)
-        for row, prefix in enumerate(prefixes):
-            wanted = _in_python(
-                model, row, 3, 8, 0.6, allowed=lambda tokens, prefix=prefix: allowed(tokens, prefix)
-            )
-            assert _tokens(found, row) == wanted
-            repeated += sum(len(set(tokens)) < len(tokens) for tokens in wanted)
-            for tokens, score, own in zip(
-                wanted,
-                *(found[name][row] for name in ("scores", "log_probabilities")),
-                strict=False,
-            ):
-                assert own == pytest.approx(model.log_probability(tokens, row), abs=1e-4)
-                assert score == pytest.approx(_score(model, tokens, 0.6, row), abs=1e-4)
+    repeated, model = 0, Markov.of_seeds(range(5), rows=3)
+    found = _search(model, 3, 8, prefix=np.array(prefixes), min_length=least, no_repeat=size)
+    for row, prefix in enumerate(prefixes):
+        wanted = _in_python(
+            model, row, 3, 8, 0.6, allowed=lambda tokens, prefix=prefix: allowed(tokens, prefix)
+        )
+        assert _tokens(found, row) == wanted
+        repeated += sum(len(set(tokens)) < len(tokens) for tokens in wanted)
+        for tokens, score, own in zip(
+            wanted,
+            *(found[name][row] for name in ("scores", "log_probabilities")),
+            strict=False,
+        ):
+            assert own == pytest.approx(model.log_probability(tokens, row), abs=1e-4)
+            assert score == pytest.approx(_score(model, tokens, 0.6, row), abs=1e-4)
     assert repeated > 5, "tokens may come again, where their neighbours are others"
 
 
 @pytest.mark.parametrize("beams", [1, 2, 3])
 @pytest.mark.parametrize("early", [False, True])
 def test_scores_are_those_of_the_model_and_in_order(beams, early):
-    for seed in range(5):
-        model = Markov(seed)
-        found = _search(model, beams, length=8, early_stopping=early)
-        kept = found["scores"][0] > -1e29
+    model = Markov.of_seeds(range(5))
+    found = _search(model, beams, length=8, early_stopping=early)
+    for row in range(5):
+        kept = found["scores"][row] > -1e29
         for tokens, length, score, own in zip(
             *(
-                found[name][0][kept]
+                found[name][row][kept]
                 for name in ("token_ids", "lengths", "scores", "log_probabilities")
             ),
             strict=True,
         ):
             tokens = tuple(tokens[:length])
-            assert own == pytest.approx(model.log_probability(tokens), abs=1e-4)
-            assert score == pytest.approx(_score(model, tokens, 0.6), abs=1e-4)
-        ended = found["finished"][0] & kept
-        assert (np.diff(found["scores"][0][ended]) <= 0).all()
+            assert own == pytest.approx(model.log_probability(tokens, row), abs=1e-4)
+            assert score == pytest.approx(_score(model, tokens, 0.6, row), abs=1e-4)
+        ended = found["finished"][row] & kept
+        assert (np.diff(found["scores"][row][ended]) <= 0).all()
         assert (np.diff(ended.astype(int)) <= 0).all(), "those that ended come first"
-        distinct = {tuple(row) for row in found["token_ids"][0][kept]}
+        distinct = {tuple(tokens) for tokens in found["token_ids"][row][kept]}
         assert len(distinct) == kept.sum()
 
 
 def test_one_beam_is_greedy():
-    for seed in range(10):
-        model = Markov(seed)
-        one = _search(model, 1, length=9)
-        greedy = sample(model.step, model.cache(1), np.full(1, BEGIN), 9, END, temperature=0)
-        greedy = {name: ops.convert_to_numpy(value) for name, value in greedy.items()}
-        np.testing.assert_array_equal(one["token_ids"][:, 0], greedy["token_ids"])
-        np.testing.assert_array_equal(one["lengths"][:, 0], greedy["lengths"])
-        np.testing.assert_allclose(
-            one["log_probabilities"][:, 0], greedy["log_probabilities"], rtol=1e-5
-        )
+    model = Markov.of_seeds(range(10))
+    one = _search(model, 1, length=9)
+    greedy = sample(model.step, model.cache(10), np.full(10, BEGIN), 9, END, temperature=0)
+    greedy = {name: ops.convert_to_numpy(value) for name, value in greedy.items()}
+    np.testing.assert_array_equal(one["token_ids"][:, 0], greedy["token_ids"])
+    np.testing.assert_array_equal(one["lengths"][:, 0], greedy["lengths"])
+    np.testing.assert_allclose(
+        one["log_probabilities"][:, 0], greedy["log_probabilities"], rtol=1e-5
+    )
 
 
 def test_rows_do_not_depend_on_each_other():
     model = Markov(3, rows=4)
-    together = _search(model, 3, rows=4, length=10)
+    together = _search(model, 3, length=10)
     for row in range(4):
         alone = Markov(3, rows=4)
         alone.logits = model.logits[row : row + 1]
@@ -197,22 +191,18 @@ def test_compiled_it_finds_the_same():
 
 
 def test_lengths_prefixes_and_repetitions_are_as_asked_for():
-    for seed in range(5):
-        model = Markov(seed)
-        found = _search(model, 4, length=8, min_length=5)
-        assert (found["lengths"][0] >= 6).all()
-        prefix = np.array([[2, 2, 3, -1, 1]])
-        found = _search(model, 4, length=8, prefix=prefix, min_length=5)
-        kept = found["token_ids"][0][found["scores"][0] > -1e29]
-        assert len(kept) and (kept[:, [0, 1, 2, 4]] == [2, 2, 3, 1]).all()
-        for size in (1, 2):
-            for tokens, length in zip(
-                *(
-                    _search(model, 4, length=8, no_repeat=size)[name][0]
-                    for name in ("token_ids", "lengths")
-                ),
-                strict=True,
-            ):
+    model = Markov.of_seeds(range(5))
+    found = _search(model, 4, length=8, min_length=5)
+    assert (found["lengths"] >= 6).all()
+    prefix = np.array([[2, 2, 3, -1, 1]] * 5)
+    found = _search(model, 4, length=8, prefix=prefix, min_length=5)
+    kept = found["scores"] > -1e29
+    assert kept.any(axis=1).all()
+    assert (found["token_ids"][kept][:, [0, 1, 2, 4]] == [2, 2, 3, 1]).all()
+    for size in (1, 2):
+        found = _search(model, 4, length=8, no_repeat=size)
+        for row in range(5):
+            for tokens, length in zip(found["token_ids"][row], found["lengths"][row], strict=True):
                 parts = [tuple(tokens[i : i + size]) for i in range(length - size + 1)]
                 assert len(set(parts)) == len(parts)
 

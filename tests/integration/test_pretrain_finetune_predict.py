@@ -24,6 +24,8 @@ from keras_attn.text.wordpiece import WordPieceTokenizer
 from keras_attn.workdir import Workdir
 from tests.support.started_commands import ROOT, results, run, steps_recorded
 
+pytestmark = pytest.mark.runs
+
 
 def test_the_loss_per_character_is_that_of_the_hidden_words(pretrained):
     found, config = results(pretrained), json.loads((pretrained / "config.json").read_text())

@@ -9,6 +9,7 @@ from keras.src.testing import TestCase
 
 from keras_attn import layers
 from tests.support.layer_calls import CASES as CALLS
+from tests.support.quick import one_of_each
 
 X = (2, 3, 4)
 PAIR = {"query_shape": X, "value_shape": (2, 5, 4)}
@@ -162,23 +163,39 @@ def test_no_layer_is_left_out():
     assert {name.split()[0] for name in CASES} == set(layers.__all__)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", one_of_each(CASES))
 def test_core_keras_accepts_the_layer(name):
+    accept(name, run_training_check=False)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_config_has_every_argument(name):
+    """Configs of a layer and of its copy are equal also where both lack an argument."""
+    kind = getattr(layers, name.split()[0])
+    layer = CALLS[name][0]()
+    layer = layer if isinstance(layer, kind) else layer.cell
+    arguments = inspect.signature(kind).parameters.keys() - {"kwargs"}
+    assert not arguments - layer.get_config().keys()
+
+
+# Takes most of the time, because `fit` compiles each layer and its gradients with XLA. The test of
+# each layer compares its values under XLA and its gradients with NumPy.
+@pytest.mark.thorough
+@pytest.mark.parametrize(  # its training step calls a layer with one argument
+    "name", [name for name, (_, _, shapes) in CASES.items() if not isinstance(shapes, dict)]
+)
+def test_core_keras_trains_the_layer(name):
+    accept(name, run_training_check=True)
+
+
+def accept(name, **options):
     make, arguments, shapes = CASES[name]
-    several = isinstance(shapes, dict)
     dtypes = (
         {key: "int32" if key.removesuffix("_shape") in INTEGERS else "float32" for key in shapes}
-        if several
+        if isinstance(shapes, dict)
         else None
     )
-    TestCase().run_layer_test(
-        make,
-        arguments,
-        shapes,
-        dtypes,
-        # Its training step calls a layer with one argument, so that it cannot have two inputs.
-        run_training_check=not several,
-    )
+    TestCase().run_layer_test(make, arguments, shapes, dtypes, **options)
 
 
 @pytest.fixture
@@ -189,7 +206,7 @@ def mixed_float16():
     keras.config.set_dtype_policy(before)
 
 
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("name", one_of_each(CALLS))
 def test_symbolic_outputs_in_mixed_precision_are_those_of_a_call(name, mixed_float16):
     """Also in a model that is called again, which asks a layer for its `compute_output_spec`."""
     make, inputs_of = CALLS[name]

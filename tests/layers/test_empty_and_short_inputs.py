@@ -11,15 +11,17 @@ from keras_attn import layers
 from tests.support.layer_calls import CASES, FEATURES, GRU, RECURRENT, ZERO
 from tests.support.layer_checks import layer_gradients
 from tests.support.numpy_attention import normal
+from tests.support.quick import quick
 
 EMPTY_THEN_REAL = np.array([[0, 0, 0], [1, 1, 0]])
 
 
-HALF = ["mixed_float16", "mixed_bfloat16"] if keras.backend.backend() == "tensorflow" else []
+HALF = keras.backend.backend() == "tensorflow"
+POLICIES = ["float32", "mixed_float16", "mixed_bfloat16"] if HALF else ["float32"]
 
 
 # The others compile each operation for each shape, which takes minutes.
-@pytest.fixture(params=["float32", *HALF])
+@pytest.fixture(params=quick(POLICIES, *POLICIES[:2]))
 def policy(request):
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy(request.param)
@@ -27,7 +29,7 @@ def policy(request):
     keras.config.set_dtype_policy(before)
 
 
-@pytest.fixture(params=["float16", "bfloat16", "float64"])
+@pytest.fixture(params=quick(["float16", "bfloat16", "float64"], "bfloat16"))
 def floatx(request):
     before = keras.config.floatx(), keras.config.dtype_policy()
     keras.config.set_floatx(request.param)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.support.layer_calls import CASES, FEATURES, RECURRENT
+from tests.support.quick import one_of_each
 
 pytestmark = pytest.mark.skipif(
     keras.backend.backend() != "tensorflow", reason="others know the lengths of all that they run"
@@ -53,9 +54,25 @@ def learning(layer, inputs):
     return outputs, [tf.convert_to_tensor(x) for x in gradients]
 
 
-@pytest.mark.parametrize("jit", [False, pytest.param(True, marks=pytest.mark.runs)])
+@pytest.mark.parametrize("name", one_of_each(CASES))
+def test_one_graph_for_all_lengths_gives_what_eager_calls_give(name):
+    check_graphs(name, jit=False, known_lengths=False)
+
+
+# These trace and compile a function for each shape.
+@pytest.mark.parametrize(
+    "jit",
+    [
+        pytest.param(False, marks=pytest.mark.thorough),
+        pytest.param(True, marks=pytest.mark.runs),
+    ],
+)
 @pytest.mark.parametrize("name", CASES)
 def test_graphs_of_nothing_give_what_eager_calls_give(name, jit):
+    check_graphs(name, jit, known_lengths=True)
+
+
+def check_graphs(name, jit, known_lengths):
     make, inputs_of = CASES[name]
     layer, full = make(), inputs_of(np.ones((2, 3), int))
     learning(layer, full)  # builds it
@@ -71,7 +88,7 @@ def test_graphs_of_nothing_give_what_eager_calls_give(name, jit):
             lambda inputs: learning(layer, inputs), jit_compile=jit, autograph=False
         )
         inputs = {key: tf.convert_to_tensor(x) for key, x in inputs.items()}
-        for function in (general, known):
+        for function in (general, known) if known_lengths else (general,):
             found = keras.tree.flatten(function(inputs))
             for one, other in zip(found, wanted, strict=True):
                 assert np.isfinite(one).all()

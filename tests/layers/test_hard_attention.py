@@ -8,7 +8,6 @@ from keras import ops
 from keras_attn.layers import AttentionCell, HardAttention, LuongAttention
 from tests.support.layer_checks import (
     check_gradients,
-    check_layer,
     compiled,
     gradients,
     layer_gradients,
@@ -18,6 +17,7 @@ from tests.support.layer_checks import (
     with_other_padding,
 )
 from tests.support.numpy_attention import attention_weights, normal, softmax
+from tests.support.quick import each_check
 
 ESTIMATORS = ["straight_through", "gumbel", "reinforce"]
 DRAWING = {"gumbel": {}, "reinforce": {"sample_probability": 1.0}}  # for every query
@@ -45,12 +45,12 @@ def draws_of(layer, p, number, **arguments):
     return run(layer, {"query": query, "value": key}, {"training": True, **arguments})[:, 0]
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_every_check_at_inference_where_the_likeliest_key_is_taken(estimator):
+@pytest.mark.parametrize("check, estimator", each_check(ESTIMATORS, ESTIMATORS[0]))
+def test_every_check_at_inference_where_the_likeliest_key_is_taken(check, estimator):
     def reference(weights, query, value, value_mask):
         return likeliest(weights, query, value, value_mask) @ value
 
-    check_layer(lambda **k: make(estimator, **k), inputs_of(), reference)
+    check(lambda **k: make(estimator, **k), inputs_of(), reference)
 
 
 def test_straight_through_is_one_hot_and_has_the_gradient_of_the_softmax():

@@ -5,7 +5,6 @@ from keras import ops
 
 from keras_attn.layers import Attention, LocalAttention
 from tests.support.layer_checks import (
-    check_layer,
     layer_gradients,
     randomize,
     run,
@@ -13,6 +12,7 @@ from tests.support.layer_checks import (
     with_other_padding,
 )
 from tests.support.numpy_attention import SCORES, attention_weights, normal, softmax
+from tests.support.quick import each_check
 
 MASK = np.array([[1, 1, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0]])
 
@@ -69,16 +69,19 @@ def local_weights(
     return found
 
 
-@pytest.mark.parametrize("window", [0, 1, 2])
-def test_every_check_of_monotonic_alignment(window):
+@pytest.mark.parametrize("check, window", each_check([0, 1, 2], 1))
+def test_every_check_of_monotonic_alignment(check, window):
     def reference(weights, query, value, value_mask):
         return local_weights(weights, query, value, value_mask, window, "monotonic") @ value
 
-    check_layer(lambda **k: make(window, **k), inputs_of(), reference)
+    check(lambda **k: make(window, **k), inputs_of(), reference)
 
 
-@pytest.mark.parametrize("renormalize,sigma", [("none", None), ("weights", 0.8), ("scores", None)])
-def test_every_check_of_predictive_alignment(renormalize, sigma):
+@pytest.mark.parametrize(
+    "check, renormalize, sigma",
+    each_check([("none", None), ("weights", 0.8), ("scores", None)], ("scores", None)),
+)
+def test_every_check_of_predictive_alignment(check, renormalize, sigma):
     # Gradients of v and W among them, against finite differences of the formula.
     def reference(weights, query, value, value_mask):
         return (
@@ -86,7 +89,7 @@ def test_every_check_of_predictive_alignment(renormalize, sigma):
             @ value
         )
 
-    check_layer(
+    check(
         lambda **k: make(2, "predictive", renormalize=renormalize, sigma=sigma, **k),
         inputs_of(),
         reference,

@@ -6,6 +6,7 @@ from keras import ops
 from keras_attn.layers import HardAttention, LocalAttention, LocationScore, LuongAttention
 from tests.support.layer_checks import check_layer, randomize, run, with_other_padding
 from tests.support.numpy_attention import attention_weights, normal, softmax
+from tests.support.quick import each_check
 
 MASK = np.array([[1, 1, 0, 1], [1, 0, 0, 0]])
 
@@ -27,13 +28,13 @@ def joined(weights, attention, query, value):
     return np.tanh(np.concatenate([context, query], axis=-1) @ weights["kernel"])
 
 
-@pytest.mark.parametrize("score", ["general", "additive", "dot"])
-def test_every_check_of_global_attention(score):
+@pytest.mark.parametrize("check, score", each_check(["general", "additive", "dot"], "general"))
+def test_every_check_of_global_attention(check, score):
     def reference(weights, query, value, value_mask):
         attention = attention_weights(score, weights, query, value, value_mask[:, None] > 0)
         return joined(weights, attention, query, value)
 
-    check_layer(lambda **k: make(score, **k), inputs_of(5 if score == "dot" else 3), reference)
+    check(lambda **k: make(score, **k), inputs_of(5 if score == "dot" else 3), reference)
 
 
 def test_every_check_with_local_attention():

@@ -13,6 +13,7 @@ from tests.support.layer_checks import (
     weights_of,
     with_other_padding,
 )
+from tests.support.quick import each_check
 
 HEADS, KEY_DIM, VALUE_DIM = 2, 3, 3
 
@@ -63,14 +64,14 @@ def normal(*shape, seed=0):
 MASK = np.array([[1, 1, 0, 1], [1, 0, 0, 0]])
 
 
-@pytest.mark.parametrize("fused", ["qkv", "kv", None])
-def test_every_check_of_a_layer_with_keys_masked(fused):
+@pytest.mark.parametrize("check, fused", each_check(["qkv", "kv", None], "qkv"))
+def test_every_check_of_a_layer_with_keys_masked(check, fused):
     inputs = {"query": normal(2, 3, 5), "value": normal(2, 4, 5, seed=1), "value_mask": MASK}
 
     def masked(weights, query, value, value_mask):
         return reference(weights, query, value, mask=value_mask[:, None, :] > 0)
 
-    check_layer(lambda **k: make(fused=fused, **k), inputs, masked)
+    check(lambda **k: make(fused=fused, **k), inputs, masked)
 
 
 def test_every_check_of_a_layer_with_key_and_value_of_other_depths():

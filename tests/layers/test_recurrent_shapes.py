@@ -7,7 +7,8 @@ from keras import ops
 
 from keras_attn.layers import AttentionPooling
 from keras_attn.layers.recurrent import SequenceToSequence, SequenceToVector, VectorToSequence
-from tests.support.layer_checks import check_layer, layer_gradients, randomize, run, weights_of
+from tests.support.layer_checks import layer_gradients, randomize, run, weights_of
+from tests.support.quick import each_check
 
 MASK = np.array([[0, 1, 1, 0], [1, 0, 0, 0], [0, 0, 0, 0]])
 
@@ -42,10 +43,12 @@ def summed_up(reduce, weights, inputs, mask=None):
     return np.array(rows)
 
 
-@pytest.mark.parametrize("reduce", ["last", "mean", "max", "attention"])
-def test_every_check_of_a_summary_with_padding_on_either_side(reduce):
+@pytest.mark.parametrize(
+    "check, reduce", each_check(["last", "mean", "max", "attention"], "attention")
+)
+def test_every_check_of_a_summary_with_padding_on_either_side(check, reduce):
     inputs = {"inputs": normal(3, 4, 5), "mask": MASK}
-    check_layer(
+    check(
         lambda **k: SequenceToVector(reduce, seed=1, **k),
         inputs,
         lambda weights, **named: summed_up(reduce, weights, **named),
@@ -159,14 +162,16 @@ def encoded_and_decoded(context, weights, source, target, source_mask=SOURCE_MAS
     return np.stack(outputs, axis=1)
 
 
-@pytest.mark.parametrize("context", ["states", "summary", "input", "both"])
-def test_every_check_of_a_sequence_from_a_sequence(context):
+@pytest.mark.parametrize(
+    "check, context", each_check(["states", "summary", "input", "both"], "both")
+)
+def test_every_check_of_a_sequence_from_a_sequence(check, context):
     inputs = {
         "source": normal(2, 4, 3),
         "target": normal(2, 3, 5, seed=1),
         "source_mask": SOURCE_MASK,
     }
-    check_layer(
+    check(
         lambda dtype=None: SequenceToSequence(
             simple(4, "encode", dtype), simple(4, "decode", dtype), context, dtype=dtype, seed=1
         ),

@@ -12,6 +12,7 @@ from keras_attn.layers import (
 )
 from keras_attn.ops.relative import relative_distances, relative_shift, relative_shift_transpose
 from tests.support.layer_checks import check_layer, run
+from tests.support.quick import each_check
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(2, 5, 12)).astype("float32")
@@ -171,13 +172,19 @@ def relative(heads, style, **kwargs):
     return RelativeAttention(heads, 4, style, seed=1, **options, **kwargs)
 
 
-@pytest.mark.parametrize("style", ["xl", "shaw"])
-@pytest.mark.parametrize(("heads", "causal"), [(3, False), (3, True), (1, True)])
-def test_relative_attention_is_a_loop_over_pairs(style, heads, causal):
+@pytest.mark.parametrize(
+    "check, style, heads, causal",
+    each_check(
+        [(style, *case) for style in ("xl", "shaw") for case in ((3, False), (3, True), (1, True))],
+        ("xl", 3, True),
+        ("shaw", 3, True),
+    ),
+)
+def test_relative_attention_is_a_loop_over_pairs(check, style, heads, causal):
     def reference(weights, query):
         return naive_relative(weights, query, None, style, heads, 4, causal)
 
-    check_layer(
+    check(
         lambda **kwargs: relative(heads, style, **kwargs),
         {"query": X},
         reference,

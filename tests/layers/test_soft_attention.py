@@ -16,7 +16,6 @@ from keras_attn.layers import (
     MultiHeadAttention,
 )
 from tests.support.layer_checks import (
-    check_layer,
     compiled,
     layer_gradients,
     randomize,
@@ -25,6 +24,7 @@ from tests.support.layer_checks import (
     with_other_padding,
 )
 from tests.support.numpy_attention import attention_weights, normal
+from tests.support.quick import each_check
 
 GOLDEN = np.load(
     pathlib.Path(__file__).parents[1] / "golden" / "joeynmt_attention.npz", allow_pickle=False
@@ -59,20 +59,20 @@ def reference(score):
     return output
 
 
-@pytest.mark.parametrize("score", SCORES)
-def test_every_check_of_a_layer_with_keys_masked(score):
+@pytest.mark.parametrize("check, score", each_check(SCORES, "scaled_dot", "additive"))
+def test_every_check_of_a_layer_with_keys_masked(check, score):
     depth = 5 if "dot" in score or score == "cosine" else 4
-    check_layer(lambda **k: make(score, **k), inputs_of(value_depth=depth), reference(score))
+    check(lambda **k: make(score, **k), inputs_of(value_depth=depth), reference(score))
 
 
-@pytest.mark.parametrize("score", ["scaled_dot", "additive"])
-def test_every_check_of_a_layer_with_values_of_another_depth_than_keys(score):
+@pytest.mark.parametrize("check, score", each_check(["scaled_dot", "additive"], "additive"))
+def test_every_check_of_a_layer_with_values_of_another_depth_than_keys(check, score):
     inputs = {
         "query": normal(2, 3, 5),
         "value": normal(2, 4, 6, seed=1),
         "key": normal(2, 4, 5, seed=2),
     }
-    check_layer(lambda **k: make(score, **k), inputs, reference(score))
+    check(lambda **k: make(score, **k), inputs, reference(score))
 
 
 @pytest.mark.parametrize(

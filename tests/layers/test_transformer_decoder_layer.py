@@ -6,7 +6,6 @@ from keras import ops
 
 from keras_attn.layers import TransformerDecoderLayer
 from tests.support.layer_checks import (
-    check_layer,
     compiled,
     layer_gradients,
     randomize,
@@ -14,6 +13,7 @@ from tests.support.layer_checks import (
     weights_of,
     with_other_padding,
 )
+from tests.support.quick import each_check
 
 
 def normal(*shape, seed=0):
@@ -85,9 +85,9 @@ def _inputs():
     return {"inputs": normal(2, 4, 6), "encoded": normal(2, 5, 8, seed=1), "encoded_mask": MASK}
 
 
-@pytest.mark.parametrize("norm_first", [False, True])
-def test_every_check(norm_first):
-    check_layer(
+@pytest.mark.parametrize("check, norm_first", each_check([False, True], False))
+def test_every_check(check, norm_first):
+    check(
         lambda **k: TransformerDecoderLayer(2, 7, norm_first=norm_first, seed=1, **k),
         _inputs(),
         lambda weights, **inputs: reference(weights, norm_first=norm_first, **inputs),

@@ -13,6 +13,7 @@ from tests.support.layer_checks import (
     weights_of,
     with_other_padding,
 )
+from tests.support.quick import each_check
 
 
 def normal(*shape, seed=0):
@@ -78,9 +79,9 @@ def reference(weights, inputs, padding_mask, norm_first, epsilon=1e-5, activatio
 MASK = np.array([[1, 1, 0, 1], [1, 1, 0, 0]])
 
 
-@pytest.mark.parametrize("activation", list(ACTIVATIONS))
-def test_every_check_of_the_feed_forward_network(activation):
-    check_layer(
+@pytest.mark.parametrize("check, activation", each_check(ACTIVATIONS, "gelu_erf"))
+def test_every_check_of_the_feed_forward_network(check, activation):
+    check(
         lambda **k: PositionwiseFeedForward(7, activation=activation, seed=1, **k),
         {"inputs": normal(2, 4, 5)},
         lambda weights, inputs: feed_forward(weights, inputs, activation),
@@ -95,9 +96,9 @@ def test_the_feed_forward_network_may_change_the_width():
     )
 
 
-@pytest.mark.parametrize("norm_first", [False, True])
-def test_every_check_of_the_encoder_layer(norm_first):
-    check_layer(
+@pytest.mark.parametrize("check, norm_first", each_check([False, True], False))
+def test_every_check_of_the_encoder_layer(check, norm_first):
+    check(
         lambda **k: TransformerEncoderLayer(
             2,
             7,

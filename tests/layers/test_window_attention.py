@@ -14,6 +14,7 @@ from keras_attn.layers import (
 )
 from keras_attn.ops.windows import window_mask
 from tests.support.layer_checks import check_layer, randomize, run, weights_of
+from tests.support.quick import each_check
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(2, 9, 12)).astype("float32")
@@ -70,32 +71,35 @@ def grid_band(rows, columns, down, aside):
     return (abs(y[:, None] - y) <= down) & (abs(x[:, None] - x) <= aside)
 
 
+BANDS = {
+    "window": (lambda **kwargs: WindowAttention(2, 6, 2, **kwargs), band(9, 2, 2)),
+    "causal": (lambda **kwargs: WindowAttention(2, 6, 2, causal=True, **kwargs), band(9, 2, 0)),
+    "extension": (
+        lambda **kwargs: ExpandedWindowAttention(2, 6, window=3, extension=1, **kwargs),
+        band(9, 1, 3),
+    ),
+    "global": (
+        lambda **kwargs: ExpandedWindowAttention(
+            2, 6, window=1, extension=1, global_tokens=2, **kwargs
+        ),
+        band(9, 1, 1) | (np.arange(9) < 2) | (np.arange(9) < 2)[:, None],
+    ),
+}
+
+
+@pytest.mark.parametrize("check, name", each_check(BANDS, "window", "global"))
+def test_windows_are_attention_with_a_band_mask(check, name):
+    make, mask = BANDS[name]
+    check(lambda **kwargs: make(seed=1, **kwargs), {"query": X}, masked_reference(mask))
+
+
 @pytest.mark.parametrize(
-    ("make", "mask"),
-    [
-        (lambda **kwargs: WindowAttention(2, 6, 2, **kwargs), band(9, 2, 2)),
-        (lambda **kwargs: WindowAttention(2, 6, 2, causal=True, **kwargs), band(9, 2, 0)),
-        (
-            lambda **kwargs: ExpandedWindowAttention(2, 6, window=3, extension=1, **kwargs),
-            band(9, 1, 3),
-        ),
-        (
-            lambda **kwargs: ExpandedWindowAttention(
-                2, 6, window=1, extension=1, global_tokens=2, **kwargs
-            ),
-            band(9, 1, 1) | (np.arange(9) < 2) | (np.arange(9) < 2)[:, None],
-        ),
-    ],
-    ids=["window", "causal", "extension", "global"],
+    "check, rows, columns, window",
+    each_check([(6, 9, (1, 2)), (5, 6, (0, 5))], (6, 9, (1, 2))),
 )
-def test_windows_are_attention_with_a_band_mask(make, mask):
-    check_layer(lambda **kwargs: make(seed=1, **kwargs), {"query": X}, masked_reference(mask))
-
-
-@pytest.mark.parametrize("rows, columns, window", [(6, 9, (1, 2)), (5, 6, (0, 5))])
-def test_windows_on_a_grid_are_attention_with_a_rectangle_as_mask(rows, columns, window):
+def test_windows_on_a_grid_are_attention_with_a_rectangle_as_mask(check, rows, columns, window):
     grid = np.random.default_rng(1).normal(size=(2, rows, columns, 12)).astype("float32")
-    check_layer(
+    check(
         lambda **kwargs: WindowAttention(2, 6, window, seed=1, **kwargs),
         {"query": grid},
         masked_reference(grid_band(rows, columns, *window)),
@@ -105,17 +109,17 @@ def test_windows_on_a_grid_are_attention_with_a_rectangle_as_mask(rows, columns,
 STEPS = np.arange(9) - np.arange(9)[:, None]
 
 
-@pytest.mark.parametrize(
-    "options, near",
-    [
-        ({"extension": 2, "dilation": 2}, (STEPS % 2 == 0) & band(9, 4, 4)),
-        ({"extension": 1, "separate_global_projections": True}, band(9, 1, 1)),
-    ],
-    ids=["dilation", "own projections"],
-)
-def test_ways_out_of_a_window_are_attention_with_a_mask(options, near):
+WAYS_OUT = {
+    "dilation": ({"extension": 2, "dilation": 2}, (STEPS % 2 == 0) & band(9, 4, 4)),
+    "own projections": ({"extension": 1, "separate_global_projections": True}, band(9, 1, 1)),
+}
+
+
+@pytest.mark.parametrize("check, name", each_check(WAYS_OUT, "own projections"))
+def test_ways_out_of_a_window_are_attention_with_a_mask(check, name):
+    options, near = WAYS_OUT[name]
     is_first = np.arange(9) < 2
-    check_layer(
+    check(
         lambda **kwargs: ExpandedWindowAttention(
             2, 6, 1, global_tokens=2, **options, seed=1, **kwargs
         ),
@@ -359,8 +363,8 @@ def test_an_embedding_with_a_mask_needs_no_argument():
             np.testing.assert_allclose(output, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("gate", ["query", "head", "scalar"])
-def test_a_gate_mixes_global_and_local_attention(gate):
+@pytest.mark.parametrize("check, gate", each_check(["query", "head", "scalar"], "query"))
+def test_a_gate_mixes_global_and_local_attention(check, gate):
     def reference(weights, query):
         q, k, v = projections(weights, query, 2, 6)
         logits = q @ k.swapaxes(-1, -2) / np.sqrt(6)
@@ -372,15 +376,15 @@ def test_a_gate_mixes_global_and_local_attention(gate):
         share = 1 / (1 + np.exp(-share))
         return joined(weights, (share * everywhere + (1 - share) * nearby) @ v)
 
-    check_layer(
+    check(
         lambda **kwargs: MixedAttention(2, 6, 2, gate=gate, seed=1, **kwargs),
         {"query": X},
         reference,
     )
 
 
-@pytest.mark.parametrize("mix", ["heads", "cascade"])
-def test_mixes_without_a_gate_equal_numpy(mix):
+@pytest.mark.parametrize("check, mix", each_check(["heads", "cascade"], "cascade"))
+def test_mixes_without_a_gate_equal_numpy(check, mix):
     def reference(weights, query):
         q, k, v = projections(weights, query, 2, 6)
         logits = q @ k.swapaxes(-1, -2) / np.sqrt(6)
@@ -393,7 +397,7 @@ def test_mixes_without_a_gate_equal_numpy(mix):
             )
         return joined(weights, attention @ v)
 
-    check_layer(
+    check(
         lambda **kwargs: MixedAttention(2, 6, 2, mix=mix, seed=1, **kwargs), {"query": X}, reference
     )
 

@@ -1,5 +1,7 @@
 """Recurrent encoder–decoders: their parts agree with each other, and they learn."""
 
+import itertools
+
 import keras
 import numpy as np
 import pytest
@@ -7,7 +9,13 @@ from keras import ops
 
 from keras_attn.generation import beam_search, sample
 from keras_attn.models.recurrent import BahdanauSeq2Seq, LuongSeq2Seq
-from tests.support.layer_checks import JIT, check_every_weight_gets_a_gradient, compiled
+from tests.support.layer_checks import (
+    JIT,
+    check_every_weight_gets_a_gradient,
+    compiled,
+    in_a_graph,
+)
+from tests.support.quick import quick
 from tests.support.small_seq2seq import BEGIN, END, MODELS, seq2seq_batch, seq2seq_model
 
 
@@ -58,14 +66,15 @@ def test_words_start_apart_and_other_than_in_the_other_language(kind):
     assert abs(np.corrcoef(source.ravel(), target.ravel())[0, 1]) < 0.05
 
 
+@pytest.mark.parametrize("way", [in_a_graph, pytest.param(compiled, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("name", MODELS)
-def test_decoding_step_by_step_gives_what_one_pass_gives(name):
+def test_decoding_step_by_step_gives_what_one_pass_gives(name, way):
     model, batch = seq2seq_model(name), seq2seq_batch()
     outputs = _numpy(model(batch))
     assert outputs["logits"].shape == (3, 6, 9) and outputs["alignments"].shape == (3, 6, 7)
     np.testing.assert_array_equal(outputs["alignments"][1, :, 4:], 0.0)
     cache, memory = model.start_decoding(_inputs(batch), 6)
-    step = compiled(
+    step = way(
         lambda ids, index, cache: model.decode(
             ids, index, cache, memory, return_attention_scores=True
         )
@@ -142,8 +151,16 @@ def test_greedy_decoding_is_a_pass_without_forcing(name):
     assert len(np.unique(free)) > 2 and found["lengths"].max() == 6
 
 
-@pytest.mark.parametrize("name", ["bahdanau", "luong", "monotonic"])
-def test_the_score_of_a_hypothesis_is_the_models_own_and_a_compiled_search_finds_the_same(name):
+@pytest.mark.parametrize(
+    "name, compile",
+    quick(
+        list(itertools.product(("bahdanau", "luong", "monotonic"), (False, True))),
+        *(("bahdanau", False), ("luong", True), ("monotonic", False)),
+    ),
+)
+def test_the_score_of_a_hypothesis_is_the_models_own_and_a_compiled_search_finds_the_same(
+    name, compile
+):
     model, batch = seq2seq_model(name), seq2seq_batch()
 
     def search(token_ids, padding_mask):
@@ -162,7 +179,8 @@ def test_the_score_of_a_hypothesis_is_the_models_own_and_a_compiled_search_finds
         )
 
     found = _numpy(search(**_inputs(batch)))
-    for key, value in _numpy(compiled(search)(*_inputs(batch).values())).items():
+    again = compiled(search)(*_inputs(batch).values()) if compile else {}
+    for key, value in _numpy(again).items():
         np.testing.assert_allclose(value, found[key], 1e-3, 1e-4, err_msg=key)
     for row in range(3):
         target = np.concatenate(

@@ -18,6 +18,7 @@ from keras_attn.models import (
     XLNet,
     XLNetPretrainer,
 )
+from tests.support.quick import quick
 
 ROWS, LENGTH, WORDS = 3, 6, 30
 IDS = np.random.default_rng(0).integers(1, WORDS, (ROWS, LENGTH)).astype("int32")
@@ -126,8 +127,11 @@ def as_written():
 
 
 @pytest.mark.parametrize(
-    ("family", "precision"),
-    [*((family, "float32") for family in BATCHES), ("gpt2", "mixed_bfloat16")],
+    "family, precision",
+    quick(
+        [*((family, "float32") for family in BATCHES), ("gpt2", "mixed_bfloat16")],
+        *((next(iter(BATCHES)), "float32"), ("gpt2", "mixed_bfloat16")),
+    ),
 )
 def test_gradients_are_those_of_a_step_that_keeps_all(family, precision, as_written):
     kept, computed_again = (

@@ -13,6 +13,7 @@ from keras_attn.models import (
     PointerNetwork,
 )
 from tests.support.layer_checks import JIT, check_every_weight_gets_a_gradient, compiled
+from tests.support.quick import quick
 from tests.support.small_models import (
     MODELS,
     RANDOM,
@@ -89,7 +90,7 @@ def test_every_weight_learns_and_two_seeds_differ(name):
     assert not all(same)
 
 
-@pytest.mark.parametrize("dtype", ["mixed_bfloat16", "bfloat16"])
+@pytest.mark.parametrize("dtype", quick(["mixed_bfloat16", "bfloat16"], "mixed_bfloat16"))
 @every_model
 def test_half_precision_is_near(name, dtype):
     model, data = made(name)

@@ -7,7 +7,8 @@ from keras import ops
 
 from keras_attn.generation import beam_search, sample
 from keras_attn.models import Transformer
-from tests.support.layer_checks import compiled
+from tests.support.layer_checks import compiled, in_a_graph
+from tests.support.quick import THOROUGH
 
 PAD, BEGIN, END = 0, 1, 2
 
@@ -41,8 +42,9 @@ OPTIONS = [
 ]
 
 
+@pytest.mark.parametrize("way", [in_a_graph, pytest.param(compiled, marks=THOROUGH)])
 @pytest.mark.parametrize("options", [*OPTIONS, {"dtype": "mixed_bfloat16"}])
-def test_decoding_step_by_step_gives_the_logits_of_one_pass(options):
+def test_decoding_step_by_step_gives_the_logits_of_one_pass(options, way):
     model, batch = _model(**options), _batch()
     close = 0.06 if "dtype" in options else 1e-4  # bfloat16 has 8 bits
     outputs = model({name: ops.convert_to_tensor(batch[name]) for name in model.INPUTS})
@@ -52,7 +54,7 @@ def test_decoding_step_by_step_gives_the_logits_of_one_pass(options):
     cache, memory = model.start_decoding(
         {name: ops.convert_to_tensor(batch[name]) for name in ("token_ids", "padding_mask")}, 6
     )
-    step = compiled(lambda ids, index, cache: model.decode(ids, index, cache, memory, mask))
+    step = way(lambda ids, index, cache: model.decode(ids, index, cache, memory, mask))
     for i in range(6):
         logits, cache = step(
             ops.convert_to_tensor(batch["target_ids"][:, i : i + 1]),

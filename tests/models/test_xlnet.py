@@ -9,6 +9,7 @@ from keras_attn.models import XLNet, XLNetPretrainer
 from keras_attn.visualize import attention_maps
 from tests.support.golden_xlnet import GOLDEN, array, as_golden, batch_of, make_model, ours
 from tests.support.layer_checks import compiled, gradients
+from tests.support.quick import quick
 
 CASES = {
     "ranks": ({}, "permutation_ranks"),
@@ -261,7 +262,7 @@ def test_rows_of_padding_and_of_one_token_are_finite(inputs):
         assert all(np.isfinite(array(x)).all() for x in model(rows).values())
 
 
-@pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16"])
+@pytest.mark.parametrize("dtype", quick(["mixed_bfloat16", "mixed_float16"], "mixed_bfloat16"))
 def test_half_precision_is_near_and_compiles(inputs, dtype):
     batch = {
         name: ops.convert_to_tensor(x) for name, x in batch_of(inputs, "permutation_ranks").items()
@@ -273,7 +274,7 @@ def test_half_precision_is_near_and_compiles(inputs, dtype):
 
 
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="its graphs are tested")
-@pytest.mark.parametrize("memory, dropout", [(0, 0.0), (8, 0.0), (8, 0.1)])
+@pytest.mark.parametrize("memory, dropout", quick([(0, 0.0), (8, 0.0), (8, 0.1)], (8, 0.1)))
 def test_gradients_are_the_same_bits_each_time(memory, dropout):
     import tensorflow as tf
 

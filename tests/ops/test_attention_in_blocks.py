@@ -1,6 +1,7 @@
 """Attention in blocks against the formula, and its gradient against that of the plain way."""
 
 import importlib
+import itertools
 
 import keras
 import numpy as np
@@ -10,6 +11,7 @@ from keras import ops
 from keras_attn.layers import MultiHeadAttention
 from keras_attn.ops import attention, causal_mask, scaled_dot_product_attention
 from tests.support.layer_checks import compiled, gradients, layer_gradients, randomize, run
+from tests.support.quick import quick
 
 BACKEND = keras.backend.backend()
 
@@ -117,8 +119,16 @@ def test_causal_of_any_lengths(small_blocks, align, lengths):
     np.testing.assert_allclose(found, reference(*arrays, mask), 1e-5, 1e-6)
 
 
-@pytest.mark.parametrize("shape", MASKS[:3], ids=str)
-@pytest.mark.parametrize("causal", [None, "start", "end"])
+@pytest.mark.parametrize(
+    "shape, causal",
+    quick(
+        list(itertools.product(MASKS[:3], (None, "start", "end"))),
+        (MASKS[0], "end"),
+        (MASKS[1], None),
+        (MASKS[2], "start"),
+    ),
+    ids=str,
+)
 def test_gradients_are_those_of_the_plain_way(small_blocks, plainly, shape, causal):
     arrays, weights = arrays_of(), normal(2, 3, 10, 7, seed=4)
     mask = None if shape is None else random_mask(*shape)
@@ -268,7 +278,7 @@ def step(*x):
 
 
 def test_no_more_than_blocks_exist_at_a_time():
-    """The peak memory of one process that attends forward and back over 8,192 tokens.
+    """The peak memory of one process that attends forward and back over 4,096 tokens.
 
     On TensorFlow in a graph, then outside of graphs.
     """
@@ -284,21 +294,21 @@ arguments = {{}}
 """
         + STEPS[BACKEND]
         + """
-step(*[t[:, :, :4096] for t in x])
+step(*[t[:, :, :2048] for t in x])
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 step(*x)
-if {length} == 8192 and {masked}:
-    arguments = dict(causal="end", mask=np.arange(8192)[None, None, None] < 8000)
+if {masked}:
+    arguments = dict(causal="end", mask=np.arange(4096)[None, None, None] < 4000)
     step(*x)
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
 """
     )
     masked = BACKEND == "torch"  # the only one that then works in another way
     done = subprocess.run(
-        [sys.executable, "-c", code.format(length=8192, masked=masked)],
+        [sys.executable, "-c", code.format(length=4096, masked=masked)],
         capture_output=True,
         text=True,
         check=True,
     )
-    # The weights alone would take 512 MB.
-    assert float(done.stdout) < 150, done.stdout
+    # The weights alone would take 128 MB.
+    assert float(done.stdout) < 60, done.stdout

@@ -12,6 +12,7 @@ from keras_attn.ops.windows import (
     windowed_attention_2d,
 )
 from tests.support.layer_checks import compiled, gradients
+from tests.support.quick import THOROUGH, quick
 
 RANDOM = np.random.default_rng(0)
 
@@ -159,7 +160,7 @@ def test_a_window_on_a_grid_equals_a_mask_over_all_pairs(shape, radius):
     )
 
 
-@pytest.mark.parametrize("name", WINDOWS)
+@pytest.mark.parametrize("name", quick(WINDOWS, "first causal", "random"))
 def test_compiled_blocks_give_the_same(name):
     arrays, window = heads(70), WINDOWS[name]
     function = compiled(lambda tensors: windowed_attention(*tensors, **window))
@@ -170,7 +171,7 @@ def test_compiled_blocks_give_the_same(name):
 
 
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="a graph of TensorFlow")
-@pytest.mark.parametrize("name", WINDOWS)
+@pytest.mark.parametrize("name", quick(WINDOWS, "both", "first dilated", "random and first"))
 def test_one_graph_takes_every_length(name):
     import tensorflow as tf
 
@@ -195,7 +196,7 @@ UNKNOWN = {
 
 
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="a graph of TensorFlow")
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("jit_compile", [False, pytest.param(True, marks=THOROUGH)])
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_one_graph_takes_texts_shorter_than_the_window(name, jit_compile):
     import tensorflow as tf

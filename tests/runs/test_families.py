@@ -21,6 +21,7 @@ from keras_attn.inference.evaluate import evaluate
 from keras_attn.inference.predict_files import predict_file
 from keras_attn.tasks.finetuning.seed_statistics import metrics_among
 
+pytestmark = pytest.mark.runs
 DEFAULTS = {"gpt2": language_modeling_defaults, "xlnet": permutation_modeling_defaults}
 FAMILIES = list(DEFAULTS)
 CLASSES = ("bad", "fair", "good")

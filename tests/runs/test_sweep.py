@@ -193,6 +193,7 @@ def test_a_results_json_of_something_else_is_said(tmp_path, runs):
         seeds_of(str(tmp_path))
 
 
+@pytest.mark.runs
 def test_a_setting_that_diverges_is_told_and_never_chosen(tmp_path, capsys):
     config = _config(tmp_path, **{"eval.report": False})
 
@@ -231,6 +232,7 @@ def test_other_settings_need_another_folder(tmp_path):
     assert len(several(**{"train.seeds": 3})["runs"]) == 3
 
 
+@pytest.mark.runs
 @pytest.mark.parametrize("lost", [[0], [1, 2], [0, 1, 2]])
 def test_seeds_that_diverge_are_told_and_left_out(tmp_path, capsys, lost):
     config = _config(tmp_path, **{"train.seeds": 4})

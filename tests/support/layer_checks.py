@@ -12,7 +12,9 @@ JIT = keras.backend.backend() == "jax"
 
 
 def check_layer(make, inputs, reference, *, arguments=None, tolerance=1e-5, half_tolerance=0.05):
-    """Runs every check that needs no more than this.
+    """Runs every check that needs no more than this: those of `check_values`, XLA and a file.
+
+    Takes three times as long as `check_values`.
 
     Args:
         make: Function `(**kwargs)` that makes the layer, without dropout.
@@ -24,15 +26,33 @@ def check_layer(make, inputs, reference, *, arguments=None, tolerance=1e-5, half
         half_tolerance: Of values in bfloat16, as a share of the largest.
     """
     arguments = arguments or {}
+    layer, expected = check_values(
+        make,
+        inputs,
+        reference,
+        arguments=arguments,
+        tolerance=tolerance,
+        half_tolerance=half_tolerance,
+    )
+    check_symbolic_and_file(layer, inputs, arguments, expected, tolerance)
+    check_compiled(layer, inputs, arguments, expected, tolerance)
+
+
+def check_values(make, inputs, reference, *, arguments=None, tolerance=1e-5, half_tolerance=0.05):
+    """Checks values, gradients and config, as `check_layer` does.
+
+    Returns:
+        The layer, with random weights, and its expected values.
+    """
+    arguments = arguments or {}
     layer = make()
     randomize(layer, inputs, arguments)
     expected = reference(weights_of(layer), **as_float64(inputs))
     np.testing.assert_allclose(run(layer, inputs, arguments), expected, tolerance, tolerance)
     check_gradients(layer, inputs, reference, arguments)
     check_config(layer, make)
-    check_symbolic_and_file(layer, inputs, arguments, expected, tolerance)
     check_half_precision(layer, make, inputs, arguments, expected, half_tolerance)
-    check_compiled(layer, inputs, arguments, expected, tolerance)
+    return layer, expected
 
 
 def randomize(layer, inputs, arguments=None, seed=3):

@@ -17,6 +17,13 @@ class Markov:
         self.logits = spread * random.normal(size=(rows, VOCABULARY, VOCABULARY, VOCABULARY))
         self.logits = self.logits.astype("float32")
 
+    @classmethod
+    def of_seeds(cls, seeds, rows=1):
+        """One model with the rows of a model of each seed, which one search decodes at once."""
+        model = cls()
+        model.logits = np.concatenate([cls(seed, rows=rows).logits for seed in seeds])
+        return model
+
     def cache(self, hypotheses):
         """(row of each hypothesis, token before)."""
         rows = np.repeat(np.arange(len(self.logits)), hypotheses // len(self.logits))

@@ -14,7 +14,7 @@ def run_part(python, part, **variables):
         "-m",
         "pytest",
         "-m",
-        "not slow and not browser",
+        "not slow and not browser and not thorough",
         "-n",
         "2",
         "--dist",

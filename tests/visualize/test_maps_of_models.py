@@ -19,6 +19,7 @@ from keras_attn.models import (
     PointerNetwork,
 )
 from keras_attn.visualize import attention_maps
+from tests.support.quick import quick
 
 SOURCE = np.array([[4, 7, 3, 9, 2], [5, 6, 0, 0, 0]])
 PAIR = {
@@ -131,7 +132,7 @@ def maps_and_outputs(model, inputs, **options):
     }
 
 
-@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("training", quick([False, True], False))
 @pytest.mark.parametrize("name", MODELS)
 def test_maps_are_what_a_model_returns_itself(name, training):
     make, inputs, expected = MODELS[name]

@@ -14,6 +14,7 @@ from keras_attn.ops.kernels import tensorflow_graphs as graphs
 from keras_attn.tasks.causal_lm import generator as generating
 from keras_attn.tasks.causal_lm.generator import Generator
 from keras_attn.text.byte_pairs import BytePairTokenizer, padding_row_name
+from tests.support.quick import THOROUGH
 from tests.support.small_language_models import log_probabilities
 
 
@@ -53,9 +54,9 @@ def test_its_loop_copies_no_cache(generator, options):
 @pytest.mark.parametrize(
     "options",
     [
-        {"temperature": 0},
-        {"seed": 3},
-        {"top_p": None, "min_tokens": 3},
+        pytest.param({"temperature": 0}, marks=THOROUGH),
+        pytest.param({"seed": 3}, marks=THOROUGH),
+        pytest.param({"top_p": None, "min_tokens": 3}, marks=THOROUGH),
         {"top_k": 5, "no_repeat": 2},
         {"beam": 3, "no_repeat": 2, "min_tokens": 2},
     ],
@@ -95,7 +96,11 @@ def test_half_precision_generates_similar_text(trained, generator, tmp_path):
 
 @pytest.mark.parametrize(
     "options",
-    [{"temperature": 1.5, "seed": 3}, {"beam": 3}, {"temperature": 1.0, "top_k": 5, "nbest": 2}],
+    [
+        pytest.param({"temperature": 1.5, "seed": 3}, marks=THOROUGH),
+        {"beam": 3},
+        {"temperature": 1.0, "top_k": 5, "nbest": 2},
+    ],
 )
 def test_a_text_does_not_depend_on_its_batch(generator, options):
     prompts = ["", "the", "a dog hears the bird the bird", "my café is", "the cat"]
