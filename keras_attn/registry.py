@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from keras_attn.declarations import EngineFields, FamilyFields, TaskFields
-from keras_attn.errors import UserError, nearest
+from keras_attn.errors import UserError, first_line, nearest
 
 
 class Registry:
@@ -43,17 +43,19 @@ class Registry:
             package: Package with the modules `fields` and `family`, `task` or `engine`.
 
         Raises:
-            ValueError: If another package has the name, or the package lacks its declaration.
+            UserError: If another package has the name.
+            ValueError: If the package lacks its declaration.
         """
         self._declaration(package)
-        self._add(name, package)
+        self._packages = self._with(self._packages, name, package)
 
-    def _add(self, name, package):
-        if self._packages.setdefault(name, package) != package:
-            raise ValueError(
-                f"The {self.what} {name!r} is registered already. "
-                f"Received: {package}, there is {self._packages[name]}"
+    def _with(self, packages, name, package):
+        if packages.get(name, package) != package:
+            raise UserError(
+                f"Two packages register the {self.what} {name!r}: {packages[name]} and {package}. "
+                "Uninstall one of them"
             )
+        return {**packages, name: package}
 
     def fields(self, name: str) -> Any:
         """Returns what a member declares: its `FIELDS`."""
@@ -88,11 +90,26 @@ class Registry:
         return name in self._packages
 
     def _discover(self):
-        """Adds the members of installed packages, once: finding them takes milliseconds."""
-        if not self._discovered:
-            self._discovered = True
-            for entry in importlib.metadata.entry_points(group=f"keras_attn.{self.what}"):
-                self._add(entry.name, entry.value)
+        """Adds the members of installed packages, once: finding them takes milliseconds.
+
+        Raises:
+            UserError: If a package registers a name that another one has, or its declaration
+                cannot be imported. No member is added then.
+        """
+        if self._discovered:
+            return
+        packages = self._packages
+        for entry in importlib.metadata.entry_points(group=f"keras_attn.{self.what}"):
+            packages = self._with(packages, entry.name, entry.value)
+            try:
+                self._declaration(entry.value)
+            except Exception as error:  # code of another author
+                raise UserError(
+                    f"Cannot use the {self.what} {entry.name!r} of the installed package "
+                    f"{entry.value}. Update or uninstall it. "
+                    f"Received: {type(error).__name__}: {first_line(error)}"
+                ) from error
+        self._packages, self._discovered = packages, True
 
     def package(self, name: str) -> str:
         """Returns the package of a member; raises a `UserError` for an unknown name."""

@@ -25,11 +25,7 @@ def complete(config, kind):
     family, task = known
     defaults = default_config(task, family)
     defaults.update_from_flattened_dict(
-        {
-            name: field.before
-            for name, field in declared(task, family).items()
-            if field.before is not None
-        }
+        {name: field.value_if_missing for name, field in declared(task, family).items()}
     )
     defaults = defaults.to_dict()
     del defaults["workdir"]
@@ -107,14 +103,14 @@ def check_same(old, new, fields):
 
     Args:
         old, new: Nested dicts of the saved config and of that of the run.
-        fields: Dict of the `Field`s by dotted name; their defaults stand for what the old version
-            lacked, and `resume` says which may differ.
+        fields: Dict of the `Field`s by dotted name, whose `resume` says which may differ.
 
     Raises:
         UserError: Names the first field that differs and may not.
     """
     new = flatten(json.loads(json.dumps(new)))
-    old = {**{name: fields[name].value for name in new if name in fields}, **flatten(old)}
+    missing = {name: fields[name].value_if_missing for name in new if name in fields}
+    old = {**missing, **flatten(old)}
     for name in sorted({*old, *new}):
         is_fixed = name not in fields or fields[name].resume == "same"
         if is_fixed and old.get(name) != new.get(name):

@@ -16,7 +16,9 @@ share. The first names the best of them as `best_run`: for who reads the folder 
 one.
 """
 
+import contextlib
 import hashlib
+import importlib.metadata
 import os
 import platform
 import posixpath
@@ -24,6 +26,7 @@ import re
 import sys
 import tempfile
 
+import keras
 import tensorflow as tf
 
 import keras_attn
@@ -48,8 +51,8 @@ def member_files():
     }
 
 
-def kind_of(folder):
-    """Kind of the run that a folder is of; None if it is of none."""
+def read_kind(folder):
+    """Returns the `kind` in the config.json of a folder; None if the folder is not a workdir."""
     found = read_if_complete(posixpath.join(str(folder), "config.json"))
     return found.get("kind") if isinstance(found, dict) else None
 
@@ -274,14 +277,20 @@ class Workdir:
 
 
 def versions():
-    """Versions of what computes."""
-    import importlib.metadata
+    """Returns the versions of the libraries in use, by name.
 
-    names = ("keras", "tensorflow", "tensorflow-text", "sentencepiece", "sacrebleu", "numpy")
+    They are Python, this package, the Keras backend, and the requirements of this package, with
+    those of its extras, that this process has imported.
+    """
+    try:
+        requirements = importlib.metadata.requires("keras-attn") or ()
+    except importlib.metadata.PackageNotFoundError:  # a checkout that is not installed
+        requirements = ()
+    names = {re.match(r"[\w.-]+", requirement)[0] for requirement in requirements}
+    names |= {"keras", "numpy", keras.backend.backend()}
     found = {"keras_attn": keras_attn.__version__, "python": platform.python_version()}
-    for name in names:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            found[name] = None
+    for name in sorted(names):
+        if name.replace("-", "_") in sys.modules:
+            with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+                found[name] = importlib.metadata.version(name)
     return found

@@ -256,7 +256,9 @@ def test_choices_are_those_of_the_modules_that_take_them():
     [
         (Field(1, "", above=0), (1, 0.5), (0, -1, float("nan")), "above 0"),
         (Field(0, "", low=0), (0, 1e9), (-1,), "at least 0"),
-        (Field(0.1, "", low=0, below=1), (0, 0.99), (1, 2), "below 1"),
+        (Field(0.1, "", low=0, below=1), (0, 0.99), (1, 2, -1), r"in \[0, 1\)"),
+        (Field(0.1, "", high=1), (1, -5), (1.5,), "at most 1"),
+        (Field(0.1, "", below=1), (0.5, -5), (1,), "below 1"),
         (Field(1.0, "", above=0), (), (float("inf"),), "finite"),
         (Field(1.0, "", above=0, high=1), (1, 0.5), (0, 1.5, float("nan")), r"in \(0, 1\]"),
         (Field(0, "", low=0, high=2), (0, 2), (-1, 3), r"in \[0, 2\]"),

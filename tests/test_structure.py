@@ -129,7 +129,9 @@ def test_a_config_names_a_task_of_its_command(named, command, task):
 def test_a_name_is_registered_once():
     registry = Registry("family", {"one": "keras_attn.families.bert"}, FamilyFields)
     registry.register("one", "keras_attn.families.bert")
-    with pytest.raises(ValueError, match="'one' is registered already"):
+    with pytest.raises(
+        UserError, match="family 'one': keras_attn.families.bert and keras_attn.families.gpt2"
+    ):
         registry.register("one", "keras_attn.families.gpt2")
     with pytest.raises(UserError, match="Unknown family 'on'. Choose one of one. Did you mean one"):
         registry.package("on")
@@ -148,16 +150,39 @@ def test_a_task_without_its_declaration_is_not_registered(monkeypatch):
     assert "new" not in registry
 
 
-def test_an_installed_package_adds_members_by_entry_points(monkeypatch):
-    entry = types.SimpleNamespace(name="two", value="package.two")
+def _install(monkeypatch, *entries):
+    """Installs entry points; returns the list of the groups that are searched from then on."""
     groups = []
+    entries = [types.SimpleNamespace(name=name, value=value) for name, value in entries]
     monkeypatch.setattr(
-        importlib.metadata, "entry_points", lambda group: groups.append(group) or [entry]
+        importlib.metadata, "entry_points", lambda group: groups.append(group) or entries
     )
+    return groups
+
+
+def test_an_installed_package_adds_members_by_entry_points(monkeypatch):
+    groups = _install(monkeypatch, ("two", "keras_attn.families.gpt2"))
     registry = Registry("family", {"one": "package.one"}, FamilyFields)
-    assert registry.package("one") == "package.one" and not groups  # without looking for others
-    assert registry.package("two") == "package.two" and list(registry) == ["one", "two"]
-    assert groups == ["keras_attn.family"]
+    assert registry.package("one") == "package.one" and not groups  # without a search
+    assert registry.package("two") == "keras_attn.families.gpt2"
+    assert list(registry) == ["one", "two"] and groups == ["keras_attn.family"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        (("one", "keras_attn.families.gpt2"), "family 'one': package.one and keras_attn.families."),
+        (("two", "no_such.package"), "Cannot use the family 'two' .*no_such.package. Update or"),
+        (("two", "keras_attn.tasks.span_qa"), "must have FIELDS, an instance of FamilyFields"),
+    ],
+)
+def test_a_broken_installed_package_is_an_error_at_every_use(monkeypatch, entry, message):
+    _install(monkeypatch, ("other", "keras_attn.families.bert"), entry)
+    registry = Registry("family", {"one": "package.one"}, FamilyFields)
+    for _ in range(2):  # no member is added before the error
+        with pytest.raises(UserError, match=message):
+            list(registry)
+        assert registry.registered == ("one",)
 
 
 def test_formats_of_transformers_have_the_classes_that_tasks_declare():

@@ -1,9 +1,11 @@
 """The small files of a run's folder, and its model."""
 
 import errno
+import importlib.metadata
 import json
 import os
 import pathlib
+import sys
 import tempfile
 
 import keras
@@ -15,7 +17,7 @@ from keras_attn.defaults import translation_defaults
 from keras_attn.errors import UserError
 from keras_attn.tasks.classification.labels import read_label_file
 from keras_attn.tasks.span_qa.task import read_threshold
-from keras_attn.workdir import Workdir
+from keras_attn.workdir import Workdir, versions
 from tests.support.small_workdirs import write_workdir
 
 
@@ -110,8 +112,21 @@ def test_saved_fields_that_are_null_count_as_missing_and_unknown_ones_stay(workd
     assert found["data"]["of_another_version"] == [1] and found["data"]["vocab"] is None
 
 
+def test_versions_are_those_of_the_backend_and_of_imported_requirements(monkeypatch):
+    monkeypatch.setattr(keras.backend, "backend", lambda: "torch")
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: f"{name} 1")
+    monkeypatch.setattr(
+        importlib.metadata, "requires", lambda name: ["numpy>=1", 'a-b>1; extra == "x"', "c", "d"]
+    )
+    for name in ("a_b", "torch"):
+        monkeypatch.setitem(sys.modules, name, None)
+    found = versions()
+    assert found["a-b"] == "a-b 1" and found["torch"] == "torch 1"
+    assert found.keys() == {"keras_attn", "python", "keras", "numpy", "a-b", "torch"}
+
+
 class _Model:
-    """Stands for a model on a full disk, or tells where it is written."""
+    """Model whose `save` records the path, or raises an error."""
 
     def __init__(self, error=None):
         self.error = error

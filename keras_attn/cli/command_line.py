@@ -101,17 +101,21 @@ def define_reading_flags(formats):
         ["error", "skip"],
         "How to handle rows that cannot be read; if unset, as in training.",
     )
-    define_max_line()
+    define_max_line("as in training")
     flags.DEFINE_integer("batch_size", 64, "Batch size, in rows.", lower_bound=1)
 
 
-def define_max_line():
-    """Defines --max_line, for commands that read files."""
+def define_max_line(default="16 MiB"):
+    """Defines --max_line, for commands that read files.
+
+    Args:
+        default: Description of the value that an unset flag has.
+    """
     flags.DEFINE_integer(
         "max_line",
         None,
         "Maximum size of a line or record in bytes; longer ones "
-        "count as bad text. If unset, as in training, or 16 MiB.",
+        f"count as bad text. If unset, {default}.",
         lower_bound=1,
     )
 
@@ -128,7 +132,7 @@ def define_precision():
     )
 
 
-def run_command(main, usage, default_config=None):
+def run_command(main, usage, default_config=None, define_flags=lambda: None):
     """Parses the command line, calls `main()` and exits with its status.
 
     A user error prints one line and exits with status 2, a signal exits with 128 + its number,
@@ -139,10 +143,13 @@ def run_command(main, usage, default_config=None):
         usage: Text of --help.
         default_config: Name of the packaged config that is used without --config; None if the
             command does not use a config.
+        define_flags: Function that defines the flags of the command. Its errors are reported like
+            those of `main`: flags depend on members, which installed packages may add.
     """
-    os.environ["KERAS_BACKEND"] = _engine_fields().backend
     prepare_streams()
     try:
+        define_flags()
+        os.environ["KERAS_BACKEND"] = _engine_fields().backend
         if sys.flags.optimize > 1:
             raise UserError(
                 "Python's -OO is not supported: it removes docstrings, which "
@@ -207,8 +214,12 @@ def _own_flags():
 def _fail(message):
     line = " ".join(message.split())
     print(f"error: {line}", file=sys.stderr, flush=True)
+    try:
+        in_cluster = _engine_fields().in_cluster()
+    except UserError:  # --engine names a member of a broken package: this is the error
+        in_cluster = False
     # Threads that serve other workers would prevent a failed process from exiting.
-    if _engine_fields().in_cluster():
+    if in_cluster:
         os._exit(2)
     sys.exit(2)
 

@@ -61,8 +61,7 @@ def main():
 
 def command():
     """Entry point of `python -m keras_attn.convert` and `keras-attn-convert`."""
-    define_flags()
-    run_command(main, __doc__)
+    run_command(main, __doc__, define_flags=define_flags)
 
 
 if __name__ == "__main__":

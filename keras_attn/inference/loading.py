@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from keras_attn.convert import read_ready
 from keras_attn.errors import forget_warnings
 from keras_attn.registry import TASKS, family_and_task
-from keras_attn.workdir import kind_of, run_folder
+from keras_attn.workdir import read_kind, run_folder
 
 if TYPE_CHECKING:
     from keras_attn.tasks.contract import Task
@@ -38,5 +38,5 @@ def load(
 
 def task_of_workdir(folder: str) -> "Task | None":
     """Returns the `Task` of a workdir, before its model is loaded; None of another folder."""
-    known = family_and_task(kind_of(run_folder(folder)))
+    known = family_and_task(read_kind(run_folder(folder)))
     return TASKS[known[1]] if known else None

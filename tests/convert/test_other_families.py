@@ -503,12 +503,12 @@ def test_half_precision_becomes_float32(tmp_path):
         (
             MODELS / "xlnet_classifier",
             permutation_modeling_defaults,
-            "pretrained model of XLNet is needed",
+            "must be a pretrained model of XLNet",
         ),
         (
             GOLDEN / "hugging_face" / "encoder",
             permutation_modeling_defaults,
-            r"model of XLNet is needed.*, of BERT \(encoder\)",
+            r"model of XLNet. Received: .*, a model of BERT \(encoder\)",
         ),
     ],
 )

@@ -200,12 +200,12 @@ def test_several_seeds_and_what_a_folder_of_them_predicts(folder, tmp_path, name
         ({"data.vocab": "vocab.txt"}, "data.vocab must be left out"),
         (
             {"data.task": "reading_comprehension", "data.text": None, "data.label": None},
-            "model of BERT is needed",
+            "must be a model of BERT. Received",
         ),
     ],
 )
 @pytest.mark.parametrize("name", FAMILIES)
-def test_what_it_cannot_do_is_said(folder, tmp_path, name, fields, message):
+def test_unsupported_fields_are_errors(folder, tmp_path, name, fields, message):
     with pytest.raises(UserError, match=message):
         finetune(_config(folder, name, **fields), workdir=str(tmp_path / "run"))
     assert not (tmp_path / "run").exists()

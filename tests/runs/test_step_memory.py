@@ -60,7 +60,9 @@ def test_the_fewest_micro_batches_that_fit_are_chosen(free):
         assert 32 % accumulate == 0 and len(said) == (accumulate > 1)
         chosen.append(accumulate)
     assert chosen[0] == 1 and chosen == sorted(chosen) and chosen[-1] > chosen[1] > 1
-    assert said[0].startswith(f"train.accumulate={chosen[-1]}: a step of 32 rows would need about ")
+    assert said[0].startswith(
+        f"train.accumulate={chosen[-1]}: a step of 32 rows would require about "
+    )
     assert said[0].endswith("GB, 10 GB are available")
 
 
@@ -71,7 +73,7 @@ def test_rematerialization_needs_fewer(free):
 
 def test_what_cannot_fit_is_refused_with_advice(free):
     free(2 * GB)
-    with pytest.raises(UserError, match=r"one row at a time.*Set train.remat=True"):
+    with pytest.raises(UserError, match=r"micro-batches of one row.*Set train.remat=True"):
         gpt2_small()
 
 
@@ -88,7 +90,7 @@ def test_an_evaluation_batch_becomes_as_small_as_it_must(free):
     _, rows, said = gpt2_small(**{"eval.batch_size": 64})
     assert 1 <= rows < 64 and 64 % rows == 0
     assert any(
-        line.startswith(f"eval.batch_size={rows}: a batch of 64 rows would need about ")
+        line.startswith(f"eval.batch_size={rows}: a batch of 64 rows would require about ")
         for line in said
     )
     free(500 * GB)

@@ -148,7 +148,7 @@ def test_what_cannot_be_repeated_is_said(tmp_path, fields, message):
 
 @pytest.mark.slow
 def test_a_folder_of_runs_takes_no_run_of_its_own(searched, tmp_path):
-    with pytest.raises(UserError, match="holds several"):
+    with pytest.raises(UserError, match="must not contain several runs"):
         finetune(_config(tmp_path), workdir=str(searched))
 
 
@@ -189,7 +189,7 @@ def test_no_run_of_a_folder_lies_outside(tmp_path):
 )
 def test_a_results_json_of_something_else_is_said(tmp_path, runs):
     (tmp_path / "results.json").write_text(json.dumps({"best_run": "one", "runs": runs}))
-    with pytest.raises(UserError, match="results.json must be that of several runs"):
+    with pytest.raises(UserError, match="results.json does not describe several runs"):
         seeds_of(str(tmp_path))
 
 
@@ -198,7 +198,7 @@ def test_a_setting_that_diverges_is_told_and_never_chosen(tmp_path, capsys):
 
     def run_once(config, workdir, *_, **__):
         if config.train.learning_rate > 1:
-            raise DivergedError("Training needs finite losses")
+            raise DivergedError("Training diverged")
         return {"accuracy": 0.25, "loss": 2.0}
 
     def search(rates):
@@ -209,7 +209,7 @@ def test_a_setting_that_diverges_is_told_and_never_chosen(tmp_path, capsys):
     assert results["best_run"].startswith("rate-0.01-")
     assert [run.get("diverged", False) for run in results["runs"]] == [True, False]
     assert "diverged" in capsys.readouterr().out
-    with pytest.raises(UserError, match="All runs have diverged"):
+    with pytest.raises(UserError, match="All runs diverged"):
         search("5,7")
 
 
@@ -237,7 +237,7 @@ def test_seeds_that_diverge_are_told_and_left_out(tmp_path, capsys, lost):
 
     def run_once(config, workdir, *_, **__):
         if config.train.seed in lost:
-            raise DivergedError("Training needs finite losses")
+            raise DivergedError("Training diverged")
         return {"accuracy": config.train.seed / 8, "loss": 2.0}
 
     results = repeat(run_once, config, str(tmp_path / "runs"), None, False)
@@ -245,10 +245,10 @@ def test_seeds_that_diverge_are_told_and_left_out(tmp_path, capsys, lost):
     assert results["accuracy"] == sum(left) / 8 / len(left)
     assert ("accuracy_interval" in results) == (len(left) > 1)
     assert results["diverged"] == len(lost) and len(results["runs"]) == 4
-    told = f"diverged, and are left out: {', '.join(map(str, lost))}\n"
-    assert told in capsys.readouterr().out
+    listed = f"diverged seeds, not averaged: {', '.join(map(str, lost))}\n"
+    assert listed in capsys.readouterr().out
     page = (tmp_path / "runs/report.html").read_text(encoding="utf-8")
-    assert f"diverged, and are left out: {len(lost)}." in page
+    assert f"Diverged seeds, not averaged: {len(lost)}." in page
 
 
 @pytest.mark.slow

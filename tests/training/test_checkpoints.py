@@ -152,7 +152,7 @@ def test_without_an_index_the_files_are_looked_at(tmp_path):
     checkpoints, warnings = _saved(tmp_path, 1, 2)
     os.remove(tmp_path / "index.json")
     assert checkpoints.read_newest()[1]["step"] == 2 and len(warnings) == 1
-    checkpoints.go_back_to(2)
+    checkpoints.drop_after(2)
     assert sorted(os.listdir(tmp_path)) == ["index.json", "step-1.npz", "step-2.npz"]
 
 
@@ -171,7 +171,7 @@ def test_after_a_damaged_checkpoint_the_next_ones_stay(tmp_path):
     checkpoints, _ = _saved(tmp_path, 10, 5000, keep=2)
     (tmp_path / "step-5000.npz").write_bytes(b"")
     assert checkpoints.read_newest()[1]["step"] == 10
-    checkpoints.go_back_to(10)
+    checkpoints.drop_after(10)
     checkpoints.save(20, _values(20), {})
     checkpoints.save(30, _values(30), {})
     assert checkpoints.steps() == [20, 30]
@@ -203,14 +203,14 @@ def test_what_a_killed_run_left_half_written_is_cleared_away(tmp_path):
     checkpoints, _ = _saved(tmp_path, 1, 2)
     (tmp_path / "step-3.npz.tmp").write_text("half")
     (tmp_path / "step-3.npz").write_bytes((tmp_path / "step-2.npz").read_bytes())
-    checkpoints.go_back_to(2)
+    checkpoints.drop_after(2)
     assert sorted(os.listdir(tmp_path)) == ["index.json", "step-1.npz", "step-2.npz"]
 
 
 def test_no_folder_is_no_checkpoint(tmp_path):
     checkpoints, warnings = _saved(tmp_path / "none")
     assert checkpoints.steps() == [] and checkpoints.read_newest() is None and not warnings
-    checkpoints.go_back_to(-1)
+    checkpoints.drop_after(-1)
 
 
 def test_nothing_in_a_checkpoint_is_a_pickle(tmp_path):

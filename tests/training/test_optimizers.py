@@ -101,7 +101,9 @@ def test_they_serve_fit_with_embeddings_and_come_back_from_their_config(kind):
     x, y = np.array([[1, 1], [2, 3]]), np.ones((2, 2, 1))
     losses = model.fit(x, y, epochs=20, verbose=0).history["loss"]
     assert losses[-1] < 0.2 * losses[0]
-    with pytest.raises(ValueError, match="decay is the weight decay.*weight_decay=0.1"):
+    with pytest.raises(
+        ValueError, match="weight_decay is not supported. Use decay.*weight_decay=0.1"
+    ):
         kind(0.1, weight_decay=0.1)
 
 
