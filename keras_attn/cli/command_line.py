@@ -1,4 +1,4 @@
-"""Shared parts of the commands: flags of runs, config files, one-line errors and exit codes."""
+"""Shared code of the commands: flags of runs, config files, one-line errors and exit codes."""
 
 import errno
 import itertools

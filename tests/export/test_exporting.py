@@ -75,7 +75,7 @@ def test_nothing_stays_of_an_export_that_another_one_overtakes(tmp_path, monkeyp
         (tmp_path / "1" / "variables").mkdir(parents=True)
 
     monkeypatch.setattr(tf.saved_model, "save", save)
-    with pytest.raises(UserError, match="A folder that can be written is needed"):
+    with pytest.raises(UserError, match="Cannot write the folder"):
         export(CLASSIFIER, str(tmp_path / "1"))
     assert [path.name for path in tmp_path.iterdir()] == ["1"]
 
@@ -86,5 +86,5 @@ def test_a_gpt2_is_not_exported(tmp_path):
 
 
 def test_an_export_needs_a_new_folder(tmp_path):
-    with pytest.raises(UserError, match="A new folder is needed"):
+    with pytest.raises(UserError, match="The output folder must not exist"):
         export(CLASSIFIER, str(tmp_path))

@@ -69,7 +69,7 @@ def test_an_output_that_is_the_input_is_refused(run, name, way, tmp_path, monkey
         other = tmp_path / f"other{path.suffix}"
         other.write_text(ROWS)
         source = f"{other},{path}"
-    with pytest.raises(UserError, match="--output must be another file than the input"):
+    with pytest.raises(UserError, match="--output would replace the input"):
         run(CLASSIFIER, source, output)
     assert path.read_text() == ROWS and not list(tmp_path.glob("*.partial"))
 

@@ -112,23 +112,23 @@ def test_texts_that_are_cut_are_counted(tmp_path, capsys):
     long, short = "the cat " * 300, "the cat"
     (tmp_path / "x.csv").write_text(f"text,label\n{long},0\n{short},0\n{long},0\n")
     length = load(CLASSIFIER).max_length
-    said = f"warning: 2 texts were longer than {length} tokens; the rest was cut"
+    warning = f"warning: 2 texts were truncated to the maximum length of {length} tokens"
     embed_texts(CLASSIFIER, [long, short, long], str(tmp_path / "x.npy"))
-    assert said in capsys.readouterr().err
+    assert warning in capsys.readouterr().err
     found = np.load(tmp_path / "x.npy")
     np.testing.assert_array_equal(found[0], found[2])
     embed_file(CLASSIFIER, str(tmp_path / "x.csv"), output=str(tmp_path / "x.npy"))
-    assert said in capsys.readouterr().err
+    assert warning in capsys.readouterr().err
     predict_file(CLASSIFIER, str(tmp_path / "x.csv"), str(tmp_path / "y.csv"))
-    assert said in capsys.readouterr().err
+    assert warning in capsys.readouterr().err
     predict_texts(CLASSIFIER, [long, short], output=str(tmp_path / "y.csv"))
-    assert said.replace("2 texts were", "1 text was") in capsys.readouterr().err
+    assert warning.replace("2 texts were", "1 text was") in capsys.readouterr().err
     predict_texts(CLASSIFIER, [short], output=str(tmp_path / "y.csv"))
     assert "warning" not in capsys.readouterr().err
     label = load(CLASSIFIER).labels[0]
     (tmp_path / "x.csv").write_text(f"text,label\n{long},{label}\n{short},{label}\n")
     evaluate(CLASSIFIER, str(tmp_path / "x.csv"))
-    assert said.replace("2 texts were", "1 text was") in capsys.readouterr().err
+    assert warning.replace("2 texts were", "1 text was") in capsys.readouterr().err
 
 
 def test_questions_that_are_cut_are_counted(tmp_path, capsys):
@@ -139,4 +139,4 @@ def test_questions_that_are_cut_are_counted(tmp_path, capsys):
         json.dumps({"data": [{"paragraphs": [{"context": "the cat sat", "qas": [question]}]}]})
     )
     predict_file(READER, str(tmp_path / "x.json"), str(tmp_path / "y.json"))
-    assert f"1 text was longer than {most} tokens" in capsys.readouterr().err
+    assert f"1 text was truncated to the maximum length of {most} tokens" in capsys.readouterr().err

@@ -26,7 +26,7 @@ def test_what_cannot_be_read_is_said_in_one_line(tmp_path):
     }.items():
         with pytest.raises(UserError, match=f"^Cannot read .*/{name}: {reason}$"):
             read_bytes(str(tmp_path / name))
-    with pytest.raises(UserError, match="at most 3 bytes is needed, this one has 4"):
+    with pytest.raises(UserError, match="the file has 4 bytes, more than the maximum of 3"):
         read_bytes(tmp_path / "file", largest=3)
 
 
