@@ -1,4 +1,4 @@
-"""Configs: what scripts rely on is there and can be set."""
+"""Default configs: fields that scripts rely on exist and can be set."""
 
 import pathlib
 import re
@@ -72,7 +72,7 @@ def test_a_field_without_default_has_a_type(field, value, wrong):
         config.update_from_flattened_dict({field: wrong})
 
 
-def test_the_config_of_translation_is_that_of_its_kind():
+def test_the_defaults_of_a_task_name_the_task():
     module = runpy.run_path(str(CONFIGS / "multi30k.py"))
     check_fields(module["get_config"](), "translation", "transformer")
     assert "python -m finetune --config=configs/multi30k.py" in module["__doc__"]
@@ -145,7 +145,7 @@ def _ended(config):
         ("xlnet_small", "xlnet", "permutation_lm", (4, 512, 8)),
     ],
 )
-def test_the_configs_of_the_other_families_are_those_of_their_task(name, family, task, shape):
+def test_the_configs_of_other_families_have_the_fields_of_their_task(name, family, task, shape):
     module = runpy.run_path(str(CONFIGS / f"{name}.py"))
     config = module["get_config"]()
     assert config.data.task == kind_of(family, task)
@@ -159,7 +159,7 @@ def test_the_configs_of_the_other_families_are_those_of_their_task(name, family,
 @pytest.mark.parametrize(
     ("family", "task"), [("bert", "masked_lm"), ("gpt2", "causal_lm"), ("xlnet", "permutation_lm")]
 )
-def test_the_help_names_the_libraries_whose_weights_a_family_takes(family, task):
+def test_the_help_names_the_libraries_whose_checkpoints_a_family_supports(family, task):
     libraries = {
         "huggingface": "transformers",
         "kerashub": "KerasHub",
@@ -192,13 +192,13 @@ def test_the_help_names_the_libraries_whose_weights_a_family_takes(family, task)
         translation_defaults,
     ],
 )
-def test_the_help_says_that_data_may_come_from_standard_input(defaults):
+def test_the_help_mentions_standard_input(defaults):
     config = defaults()
     name = "data.train.source" if "source" in (config.data.train or ()) else "data.train"
     assert "- for standard input" in meaning(config, name)
 
 
-def test_a_config_written_by_hand_takes_the_defaults():
+def test_missing_fields_of_a_config_file_have_their_defaults():
     config = ml_collections.ConfigDict({"data": {"train": "x.txt"}, "train": {"steps": 3}})
     match_task(config, "masked_lm")
     whole = pretraining_defaults()
@@ -206,7 +206,7 @@ def test_a_config_written_by_hand_takes_the_defaults():
     assert config.to_dict() == whole.to_dict()
 
 
-def test_tasks_of_one_config_keep_it_and_list_themselves_in_its_help():
+def test_tasks_with_a_joint_config_are_listed_in_its_help():
     config = finetuning_defaults()
     before = config.to_dict()
     for name in ("multilabel", "sst2", "reading_comprehension"):
@@ -217,7 +217,7 @@ def test_tasks_of_one_config_keep_it_and_list_themselves_in_its_help():
         assert TASKS.fields(name).summary in told and TASKS.fields(name).names[0] in told
 
 
-def test_a_config_becomes_that_of_a_task_with_other_fields():
+def test_selecting_a_task_changes_the_fields_of_a_config():
     config = finetuning_defaults()
     config.train.steps, config.data.label = 7, "stars"
     select_task(config, "counting")
@@ -238,7 +238,7 @@ def test_two_configs_share_nothing():
     assert second.train.seed == 0
 
 
-def test_choices_are_those_of_the_modules_that_take_them():
+def test_choices_equal_those_of_the_modules_that_use_them():
     from keras_attn.tasks.pretraining.masked_examples import SEGMENTS
     from keras_attn.text import subwords
     from keras_attn.training import optimizers, schedules
@@ -265,7 +265,7 @@ def test_choices_are_those_of_the_modules_that_take_them():
         (Field("a", "", choices=("a", "b")), ("a", "b", None), ("c",), "one of a, b"),
     ],
 )
-def test_a_field_takes_the_values_that_it_declares(field, good, bad, bound):
+def test_a_field_accepts_the_values_that_it_declares(field, good, bad, bound):
     for value in good:
         field.check("x", value)
     for value in bad:

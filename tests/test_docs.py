@@ -1,4 +1,4 @@
-"""The documentation: code runs, commands name flags and fields that exist, links lead somewhere."""
+"""The documentation: code runs; flags, fields and link targets exist."""
 
 import pathlib
 import re

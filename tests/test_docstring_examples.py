@@ -1,4 +1,4 @@
-"""The examples in docstrings give what they say."""
+"""The examples in docstrings have the documented results."""
 
 import doctest
 import importlib
@@ -42,7 +42,7 @@ def test_examples_are_found():
 
 
 @pytest.mark.parametrize("owner", [layers, models], ids=["layers", "models"])
-def test_every_class_has_an_example_with_a_number_that_comes_out(owner):
+def test_every_class_has_an_example_with_a_numeric_result(owner):
     for name in owner.__all__:
         public = getattr(owner, name)
         examples = doctest.DocTestParser().get_examples(public.__doc__)

@@ -1,4 +1,4 @@
-"""Memory that is freed is used again."""
+"""Freed memory is reused."""
 
 import os
 import subprocess
@@ -45,11 +45,11 @@ def faults(*arguments, **environment):
     return int(done.stdout)
 
 
-def test_a_large_block_is_cleared_once_and_not_for_every_step():
+def test_the_pages_of_a_large_block_are_cleared_once_and_not_in_every_step():
     assert faults("as it is") > 30 * PAGES
     assert faults("kept") < 3 * PAGES
 
 
-def test_settings_of_the_environment_are_left_alone():
+def test_settings_of_the_environment_are_not_changed():
     assert faults("kept", MALLOC_MMAP_THRESHOLD_="1000000") > 30 * PAGES
     assert faults("kept", GLIBC_TUNABLES="glibc.malloc.arena_max=2") > 30 * PAGES

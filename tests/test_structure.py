@@ -1,4 +1,4 @@
-"""Families and tasks are reached through their contracts alone."""
+"""Families and tasks are only used through their contracts."""
 
 import dataclasses
 import importlib.metadata
@@ -209,6 +209,6 @@ def test_members_declare_classes_that_keras_finds(monkeypatch):
     assert registry.pop("keras_attn>One").module == "a.module"
 
 
-def test_a_task_that_a_format_has_no_class_for_is_named():
+def test_a_task_without_a_class_in_a_format_is_an_error():
     with pytest.raises(UserError, match="no model for span_qa in this family.*causal_lm"):
         model_of_task({"GPT2LMHeadModel": "causal_lm"}, "span_qa")

@@ -1,4 +1,4 @@
-"""Files that commands write: never over an input, whole, each command's own."""
+"""Output files of commands are complete and never replace an input."""
 
 import io
 import os
@@ -52,7 +52,7 @@ def _evaluate(_, source, output, flag):
     ids=["predict", "embed", "generate", "evaluate", "evaluate_source", "evaluate_target"],
 )
 @pytest.mark.parametrize("way", ["same", "relative", "link", "glob", "list"])
-def test_an_output_that_is_the_input_is_refused(run, name, way, tmp_path, monkeypatch):
+def test_an_output_must_not_replace_the_input(run, name, way, tmp_path, monkeypatch):
     monkeypatch.setattr(evaluate, "flags", None)
     path = tmp_path / name
     path.write_text(ROWS)
@@ -95,7 +95,7 @@ def test_a_file_of_the_model_is_not_replaced(name, tmp_path):
         file.write("{}")
 
 
-def test_prepared_text_is_not_written_among_its_input(tmp_path):
+def test_prepared_text_is_not_written_into_its_input(tmp_path):
     (tmp_path / "vocab.txt").write_text("some text\n")
     os.symlink(tmp_path, tmp_path / "link")
     for folder in (tmp_path, tmp_path / "link"):
@@ -104,7 +104,7 @@ def test_prepared_text_is_not_written_among_its_input(tmp_path):
     assert (tmp_path / "vocab.txt").read_text() == "some text\n"
 
 
-def test_two_commands_with_one_output_write_whole_files(tmp_path):
+def test_two_commands_with_the_same_output_write_complete_files(tmp_path):
     path = tmp_path / "x.tsv"
     (tmp_path / f"x.tsv.{'0' * 32}.partial").touch()  # by a process that was killed
     with opened(str(path), (".tsv",)) as first:
@@ -144,7 +144,7 @@ def test_results_on_the_terminal_are_utf_8_in_any_locale(monkeypatch):
     assert written.getvalue() == "é\n".encode()
 
 
-def test_a_folder_that_another_conversion_writes_stays(tmp_path):
+def test_a_folder_of_another_running_conversion_is_not_removed(tmp_path):
     target = tmp_path / "out"
     target.mkdir()
     lock = lock_file(str(target / "lock"), "held")

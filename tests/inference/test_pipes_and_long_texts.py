@@ -1,4 +1,4 @@
-"""What commands read: pipes give what files do, and texts that are cut are counted."""
+"""Inputs of commands: pipes are read like files, and truncated texts are counted."""
 
 import io
 import json
@@ -108,7 +108,7 @@ def test_a_pipe_gives_what_the_file_does(name, ends, translator, tmp_path, monke
     assert found(f"/dev/fd/{end}") == wanted
 
 
-def test_texts_that_are_cut_are_counted(tmp_path, capsys):
+def test_truncated_texts_are_counted(tmp_path, capsys):
     long, short = "the cat " * 300, "the cat"
     (tmp_path / "x.csv").write_text(f"text,label\n{long},0\n{short},0\n{long},0\n")
     length = load(CLASSIFIER).max_length
@@ -131,7 +131,7 @@ def test_texts_that_are_cut_are_counted(tmp_path, capsys):
     assert warning.replace("2 texts were", "1 text was") in capsys.readouterr().err
 
 
-def test_questions_that_are_cut_are_counted(tmp_path, capsys):
+def test_truncated_questions_are_counted(tmp_path, capsys):
     model = load(READER)
     most = model.config["data"]["max_question"]
     question = {"id": "1", "question": "the " * (most + 1), "answers": []}

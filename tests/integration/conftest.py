@@ -1,4 +1,4 @@
-"""Small made-up data, and one pretrained and one finetuned workdir for all tests."""
+"""Small synthetic data, and one pretrained and one finetuned workdir for all tests."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the user can mend is one line that says what, and nothing half-written is left."""
+"""User errors have a one-line message and leave no partial files."""
 
 import json
 import os
@@ -131,7 +131,7 @@ def _assert_refused(job, config, message, workdir):
 
 
 @pytest.mark.parametrize(("fields", "message"), PRETRAINING, ids=str)
-def test_pretraining_refuses(fields, message, texts, bad, pretrained, tmp_path):
+def test_invalid_pretraining_is_an_error(fields, message, texts, bad, pretrained, tmp_path):
     good = {**TINY, "data.train": "{texts}/train.txt", "data.validation": "{texts}/valid.txt"}
     config = _config(
         pretraining_defaults, {**good, **fields}, texts=texts, bad=bad, pretrained=pretrained
@@ -140,7 +140,7 @@ def test_pretraining_refuses(fields, message, texts, bad, pretrained, tmp_path):
 
 
 @pytest.mark.parametrize(("fields", "message"), FINETUNING, ids=str)
-def test_finetuning_refuses(fields, message, texts, bad, pretrained, tmp_path):
+def test_invalid_finetuning_is_an_error(fields, message, texts, bad, pretrained, tmp_path):
     good = {
         "data.train": "{texts}/train.tsv",
         "data.validation": "{texts}/valid.tsv",
@@ -193,7 +193,7 @@ def trained(three_steps, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_resumed_run_may_change_its_end_and_what_watches_it(trained):
+def test_a_resumed_run_may_change_its_length_evaluation_and_checkpoints(trained):
     config, workdir = trained
     for field, value in (
         ("train.seed", 1),
@@ -214,7 +214,7 @@ def test_a_resumed_run_may_change_its_end_and_what_watches_it(trained):
     assert len(list((workdir / "checkpoints").glob("*.npz"))) == 1
 
 
-def test_a_resumed_run_with_another_kind_of_end_is_told_so():
+def test_a_resumed_run_cannot_change_from_epochs_to_steps():
     old, new = {"steps": None, "epochs": 2.0}, {"steps": 7, "epochs": None}
     with pytest.raises(
         UserError,
@@ -224,7 +224,7 @@ def test_a_resumed_run_with_another_kind_of_end_is_told_so():
         check_same({"train": old}, {"train": new}, declared("classification"))
 
 
-def test_a_resumed_run_that_is_refused_changes_nothing(texts, tmp_path):
+def test_a_rejected_resumption_changes_nothing(texts, tmp_path):
     shutil.copy(texts / "train.tsv", tmp_path / "train.tsv")
     config = _config(
         finetuning_defaults,
@@ -250,7 +250,7 @@ def test_a_resumed_run_that_is_refused_changes_nothing(texts, tmp_path):
     assert [(tmp_path / "run" / name).read_bytes() for name in names] == before
 
 
-def test_without_a_whole_checkpoint_a_run_begins_only_when_told_to(trained):
+def test_without_a_complete_checkpoint_a_run_starts_again_only_in_an_empty_folder(trained):
     config, workdir = trained
     before = json.loads((workdir / "results.json").read_text())["weights_sha256"]
     for path in (workdir / "checkpoints").glob("*.npz"):
@@ -263,7 +263,7 @@ def test_without_a_whole_checkpoint_a_run_begins_only_when_told_to(trained):
     assert pretrain(config, workdir=str(workdir))["weights_sha256"] == before
 
 
-def test_without_the_index_of_its_checkpoints_a_run_keeps_its_fields(trained):
+def test_without_the_index_of_checkpoints_a_run_keeps_its_fields(trained):
     config, workdir = trained
     (workdir / "checkpoints/index.json").unlink()
     config.train.seed = 1
@@ -274,7 +274,7 @@ def test_without_the_index_of_its_checkpoints_a_run_keeps_its_fields(trained):
         pretrain(config, workdir=str(workdir))
 
 
-def test_a_run_from_earlier_weights_needs_them_once(trained, texts, tmp_path):
+def test_pretrained_weights_are_required_only_at_the_start(trained, texts, tmp_path):
     _, start = trained
     shutil.copy(start / "vocab.txt", tmp_path / "vocab.txt")
     longer = {
@@ -307,7 +307,7 @@ def test_a_run_from_earlier_weights_needs_them_once(trained, texts, tmp_path):
     assert pretrain(config, tmp_path / "longer", start)["steps"] == 2
 
 
-def test_another_vocabulary_of_the_same_size_is_refused(trained):
+def test_another_vocabulary_of_the_same_size_is_an_error(trained):
     _, workdir = trained
     lines = (workdir / "vocab.txt").read_text().splitlines()
     lines[-2:] = lines[:-3:-1]
@@ -346,7 +346,7 @@ def test_two_runs_cannot_share_a_workdir(trained):
     pretrain(config, workdir=str(workdir))
 
 
-def test_a_workdir_of_another_kind_or_a_file_is_refused(trained, texts, tmp_path):
+def test_a_workdir_of_another_kind_or_a_file_is_an_error(trained, texts, tmp_path):
     _, workdir = trained
     config = _config(finetuning_defaults, {"data.train": "{texts}/train.tsv"}, texts=texts)
     config.data.update({"text": "text", "label": "label"})

@@ -26,7 +26,7 @@ SMALL = config_flags(
 )
 
 
-def test_prepare_pretrain_go_on_finetune_and_predict(texts, tmp_path):
+def test_prepare_pretrain_resume_finetune_and_predict(texts, tmp_path):
     _, _ = run(
         "pretrain.prepare",
         f"--input={texts / 'train.txt'}",
@@ -95,7 +95,7 @@ print(json.dumps(np.asarray(model(batch)["logits"]).tolist()))
 
 
 @pytest.mark.slow(minutes=15)
-def test_the_demo_prints_what_its_runs_found(tmp_path):
+def test_the_demo_prints_the_results_of_its_runs(tmp_path):
     demo = [
         sys.executable,
         "examples/demo.py",
@@ -121,7 +121,7 @@ def test_the_demo_prints_what_its_runs_found(tmp_path):
     assert re.search(r"^bag of bigrams, logistic regression +0\.\d+ +± ", out, re.M)
 
 
-def test_a_translator_is_trained_and_asked_from_the_shell(tmp_path):
+def test_a_translator_is_trained_and_used_from_the_shell(tmp_path):
     pairs = [("red", "rot"), ("cat", "Katze"), ("big", "groß"), ("dog", "Hund"), ("sees", "sieht")]
     random = np.random.default_rng(0)
     order = [random.integers(0, len(pairs), random.integers(1, 6)) for _ in range(600)]

@@ -1,4 +1,4 @@
-"""One device, two mirrored devices and two workers train and evaluate to the same numbers."""
+"""One device, two mirrored devices and two workers give the same results."""
 
 import numpy as np
 import pytest
@@ -66,7 +66,7 @@ def test_one_device_two_mirrored_and_two_workers_are_equal(corpus, tmp_path, jit
 
 
 @pytest.mark.slow
-def test_finetuning_is_the_same_on_each(pretrained, labelled, tmp_path):
+def test_finetuning_is_the_same_on_all_devices(pretrained, labelled, tmp_path):
     flags = [
         f"--pretrained={pretrained}",
         *labelled,
@@ -107,7 +107,7 @@ def test_finetuning_is_the_same_on_each(pretrained, labelled, tmp_path):
 
 
 @pytest.mark.slow
-def test_translators_are_the_same_on_each(tmp_path):
+def test_translators_are_the_same_on_all_devices(tmp_path):
     random = np.random.default_rng(0)
     rows = [
         "".join(random.choice(list("abcde "), random.integers(3, 20))).strip() or "a"

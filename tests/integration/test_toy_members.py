@@ -1,4 +1,4 @@
-"""A family and a task that live in the tests, each registered by one line, do what members do."""
+"""A family and a task of the tests, each registered by one line, work like other members."""
 
 import json
 import signal
@@ -89,7 +89,7 @@ def test_a_toy_family_pretrains_and_fills_masks(folder):
     assert len(load(folder / "toy").fill_mask("it was [MASK]", top=3)) == 3
 
 
-def test_a_toy_family_resumes_after_a_kill_bit_by_bit(folder, tmp_path):
+def test_a_killed_run_of_a_toy_family_resumes_bitwise_identically(folder, tmp_path):
     flags = {
         "config.data.train": folder / "text.txt",
         "config.train.steps": 1500,
@@ -207,7 +207,7 @@ def test_several_seeds_of_a_toy_task_are_combined_by_it(folder, tmp_path):
     assert results["mean_error"] == np.mean(errors) and results["worst_error"] == max(errors)
 
 
-def test_what_an_error_leaves_of_a_toy_task_is_removed(folder, tmp_path):
+def test_files_of_a_toy_task_are_removed_after_an_error(folder, tmp_path):
     config = _counting(folder, **{"data.vocab": str(tmp_path / "nowhere")})
     with pytest.raises(UserError):
         finetune(config, tmp_path / "run")
@@ -215,7 +215,7 @@ def test_what_an_error_leaves_of_a_toy_task_is_removed(folder, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "xlnet"])
-def test_a_toy_task_suits_the_families_of_the_library(name, folder, tmp_path):
+def test_a_toy_task_works_with_the_families_of_the_library(name, folder, tmp_path):
     task, fields = {
         "bert": ("masked_lm", {"data.segments": "full_sentences", "model.norm_first": False}),
         "gpt2": ("causal_lm", {}),

@@ -1,4 +1,4 @@
-"""Workdirs that version 0.1 made load, predict and resume as they did then."""
+"""Workdirs of version 0.1 load, predict and resume as in that version."""
 
 import importlib
 import json

@@ -107,7 +107,7 @@ def test_a_run_has_the_values_that_its_engine_fixes(tmp_path, monkeypatch):
     assert ENGINES.fields("tensorflow") is fixed
 
 
-def test_a_saved_config_lacks_the_value_that_versions_before_the_field_had():
+def test_a_missing_field_has_the_value_before_it_existed():
     field = declared("masked_lm")["model.initial_embeddings"]
     assert (field.value, field.value_if_missing) == ("cooccurrences", "random")
     assert declared("masked_lm")["train.seed"].value_if_missing == 0

@@ -1,4 +1,4 @@
-"""500 steps of BERT-tiny: every fast way learns what the plain way does, within float noise."""
+"""500 steps of BERT-tiny: each optimization learns the same within floating-point error."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The loop around the steps: its end, its clock, what it saves and when."""
+"""The training loop: its end, its clock, its records and checkpoints."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ from tests.support.fake_step import (
 from tests.support.small_shards import make_tokenizer, mixed_shards, prepare
 
 
-def test_it_takes_every_step_once_and_saves_and_evaluates_when_due(tmp_path, monkeypatch):
+def test_the_trainer_runs_every_step_once_and_saves_and_evaluates_when_due(tmp_path, monkeypatch):
     monkeypatch.setattr(trainer_module, "SECONDS_PER_CALL", 1e9)
     evaluated = []
     trainer = trainer_of(
@@ -44,14 +44,14 @@ def test_it_takes_every_step_once_and_saves_and_evaluates_when_due(tmp_path, mon
     assert kernel_of(trainer) == sum(range(1, 26))
 
 
-def test_rates_are_those_of_the_schedule_over_all_steps(tmp_path):
+def test_learning_rates_follow_the_schedule_over_all_steps(tmp_path):
     step = FakeStep()
     trainer_of(tmp_path, step, total_steps=9, peak=1.0, warmup_fraction=0.5).run()
     wanted = [0.2, 0.4, 0.6, 0.8, 1.0, 0.8, 0.6, 0.4, 0.2]
     np.testing.assert_allclose(list(step.rates.values()), wanted, rtol=1e-5)
 
 
-def test_raised_steps_go_on_and_a_finished_run_only_evaluates_again(tmp_path):
+def test_more_steps_resume_a_finished_run_which_is_otherwise_only_evaluated(tmp_path):
     trainer_of(tmp_path, total_steps=5).run()
     longer = trainer_of(tmp_path, total_steps=8)
     longer.run()
@@ -63,7 +63,9 @@ def test_raised_steps_go_on_and_a_finished_run_only_evaluates_again(tmp_path):
 
 
 @pytest.mark.parametrize(("number", "kind"), [(signal.SIGTERM, "TERM"), (signal.SIGINT, "INT")])
-def test_a_signal_saves_and_the_next_run_goes_on_from_there(tmp_path, monkeypatch, number, kind):
+def test_a_signal_saves_a_checkpoint_from_which_the_next_run_resumes(
+    tmp_path, monkeypatch, number, kind
+):
     monkeypatch.setattr(trainer_module, "SECONDS_PER_CALL", 0.0)
     handler = signal.getsignal(number)
     step = FakeStep(at_step={3: lambda: signal.raise_signal(number)})
@@ -78,7 +80,7 @@ def test_a_signal_saves_and_the_next_run_goes_on_from_there(tmp_path, monkeypatc
     assert [record["step"] for record in records_of(tmp_path)] == list(range(1, 7))
 
 
-def test_a_mean_of_checkpoints_is_the_same_after_any_stops(tmp_path, monkeypatch):
+def test_the_mean_of_checkpoints_does_not_depend_on_interruptions(tmp_path, monkeypatch):
     monkeypatch.setattr(trainer_module, "SECONDS_PER_CALL", 0.0)
     evaluated = []
     options = {
@@ -110,7 +112,7 @@ def test_a_mean_of_checkpoints_is_the_same_after_any_stops(tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize(("every", "step"), [(2, 2), (0, 6)])
-def test_a_signal_ends_an_evaluation_and_the_next_run_makes_up_for_it(tmp_path, every, step):
+def test_a_signal_ends_an_evaluation_and_the_next_run_repeats_it(tmp_path, every, step):
     def interrupted(stop):
         assert not stop()
         signal.raise_signal(signal.SIGTERM)
@@ -163,7 +165,7 @@ class StepWithBatches(FakeStep):
         return super().run(feed, first, rates)
 
 
-def test_a_shard_damaged_after_it_was_counted_ends_the_run_with_its_name(tmp_path):
+def test_a_shard_damaged_during_the_run_is_an_error_that_names_it(tmp_path):
     folder = prepare(tmp_path / "data", mixed_shards())
     examples = PretrainingExamples(folder, make_tokenizer(), length=16)
     os.truncate(tmp_path / "data" / "3.npz", 300)
@@ -185,7 +187,7 @@ def test_a_shard_damaged_after_it_was_counted_ends_the_run_with_its_name(tmp_pat
     assert steps == list(range(1, checkpoints_of(tmp_path)[-1] + 1)) != []
 
 
-def test_a_truncated_newest_checkpoint_gives_the_same_end(tmp_path):
+def test_a_run_with_a_truncated_newest_checkpoint_has_the_same_end(tmp_path):
     trainer_of(tmp_path, total_steps=8, checkpoint_every=3).run()
     path = tmp_path / "checkpoints" / "step-8.npz"
     os.truncate(path, 100)
@@ -195,7 +197,7 @@ def test_a_truncated_newest_checkpoint_gives_the_same_end(tmp_path):
     assert [record["step"] for record in records_of(tmp_path)] == list(range(1, 9))
 
 
-def test_minutes_end_the_run_by_its_clock_and_the_schedule_follows_it(tmp_path, monkeypatch):
+def test_the_schedule_follows_the_clock_if_minutes_end_the_run(tmp_path, monkeypatch):
     clock = Clock()
     monkeypatch.setattr(trainer_module, "SECONDS_PER_CALL", 0.05)
     monkeypatch.setattr(trainer_module, "time", clock)

@@ -1,4 +1,4 @@
-"""An engine needs no more than its contract: the trainer runs on one of NumPy."""
+"""The contract of engines is sufficient: the trainer runs on an engine of NumPy."""
 
 import dataclasses
 import os
@@ -56,7 +56,7 @@ def _train(engine, folder, steps, stop_at=None):
     return trainer
 
 
-def test_numpy_trains_as_tensorflow_does(tmp_path):
+def test_numpy_trains_like_tensorflow(tmp_path):
     found = [
         _train(engine, tmp_path / name, 12)
         for name, engine in (
@@ -118,7 +118,9 @@ def test_an_engine_is_registered_by_one_line(numpy_engine):
         ("tensorflow", {"virtual_devices": -1}, "virtual_devices must be at least 0"),
     ],
 )
-def test_options_are_those_of_the_engine(numpy_engine, engine, options, message, tmp_path):
+def test_options_are_checked_by_the_declaration_of_the_engine(
+    numpy_engine, engine, options, message, tmp_path
+):
     config = finetuning_defaults()
     config.train.seeds = 2
     for run, one in ((pretrain, pretraining_defaults()), (finetune, config)):
@@ -127,7 +129,7 @@ def test_options_are_those_of_the_engine(numpy_engine, engine, options, message,
     assert not (tmp_path / "run").exists()
 
 
-def test_an_engine_of_another_backend_is_one_clear_error(numpy_engine, monkeypatch):
+def test_an_engine_of_another_backend_is_an_error(numpy_engine, monkeypatch):
     monkeypatch.setattr(
         numpy_engine, "FIELDS", dataclasses.replace(numpy_engine.FIELDS, backend="jax")
     )
