@@ -14,7 +14,7 @@ ROOT = pathlib.Path(keras_attn.__file__).parent
 
 
 def packages():
-    """Names of the modules of the package that define `__all__`."""
+    """Returns the names of the modules of the package that define `__all__`."""
     for path in sorted(ROOT.rglob("*.py")):
         targets = [
             target

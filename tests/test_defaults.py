@@ -167,12 +167,12 @@ def test_the_help_names_the_libraries_whose_checkpoints_a_family_supports(family
         "google": {"bert": "google-research/bert"}.get(family, "zihangdai/xlnet"),
     }
     config = default_config(task)
-    told = meaning(config, "pretrained")
-    places = re.findall(r"a checkpoint of (.*), or hf:NAME", told)[0]
+    text = meaning(config, "pretrained")
+    places = re.findall(r"a checkpoint of (.*), or hf:NAME", text)[0]
     assert set(re.split(", | or ", places)) == {
         libraries[name] for name in FAMILIES.fields(family).formats if name != "workdir"
     }
-    # Of a classifier, those of any family.
+    # A classifier supports the checkpoints of all families.
     assert {*re.split(", | or ", places)} <= set(
         re.split(
             ", | or ", meaning(finetuning_defaults(), "pretrained").partition("a checkpoint of ")[2]
@@ -212,9 +212,9 @@ def test_tasks_with_a_joint_config_are_listed_in_its_help():
     for name in ("multilabel", "sst2", "reading_comprehension"):
         select_task(config, name)
     assert config.to_dict() == before == default_config("span_qa").to_dict()
-    told = meaning(config, "data.task")
+    text = meaning(config, "data.task")
     for name in ("classification", "span_qa"):
-        assert TASKS.fields(name).summary in told and TASKS.fields(name).names[0] in told
+        assert TASKS.fields(name).summary in text and TASKS.fields(name).names[0] in text
 
 
 def test_selecting_a_task_changes_the_fields_of_a_config():
@@ -225,7 +225,7 @@ def test_selecting_a_task_changes_the_fields_of_a_config():
     wanted.train.steps, wanted.data.task = 7, "counting"
     assert config.data.word == "good" and "stride" not in config.data
     with config.unlocked():
-        del config.data["label"]  # which is set, so that the run can say that it is unknown
+        del config.data["label"]  # fields that are set stay, and are reported as unknown
     assert config.to_dict() == wanted.to_dict()
     assert meaning(config, "data.word") == "word to count"
     assert "counting: how often" in meaning(finetuning_defaults(), "data.task")

@@ -103,7 +103,7 @@ def test_importing_the_package_imports_neither_keras_nor_its_backend():
     program = """
 import importlib.util, sys
 import keras_attn
-importlib.util.find_spec("keras")  # a look does not use up the hook
+importlib.util.find_spec("keras")  # the hook remains after find_spec
 found = {"keras", "numpy", "tensorflow", "keras_attn.layers"} & set(sys.modules)
 assert not found, found
 from keras_attn.registration import _AfterKeras

@@ -61,7 +61,7 @@ def test_no_member_imports_another(registry):
     for name in registry:
         package = registry.package(name)
         if not package.startswith("keras_attn."):
-            continue  # that of a test
+            continue  # a member of the tests
         others = [registry.package(other) for other in registry if other != name]
         for path, text in _sources(PACKAGE.parent / package.replace(".", "/")).items():
             found = [other for other in others if re.search(rf"{re.escape(other)}\b", text)]
@@ -191,7 +191,7 @@ def test_formats_of_transformers_have_the_classes_that_tasks_declare():
     assert own.items() <= found.items()
     assert found["BertForSequenceClassification"] == "classification"
     assert found["BertForQuestionAnswering"] == "span_qa"
-    found = models_of(FAMILIES["gpt2"], "GPT2", {})  # which has no model for questions
+    found = models_of(FAMILIES["gpt2"], "GPT2", {})  # has no model for question answering
     assert found["GPT2ForSequenceClassification"] == "classification"
     assert "GPT2ForQuestionAnswering" not in found
 

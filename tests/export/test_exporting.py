@@ -22,7 +22,7 @@ XLNET = str(GOLDEN / "language_models" / "xlnet_classifier")
 @pytest.mark.parametrize("classifier", [CLASSIFIER, XLNET])
 def test_a_converted_model_takes_pairs_or_single_texts_as_requested(tmp_path, classifier, pairs):
     output = str(tmp_path / "served" / "1")
-    left = tmp_path / "served" / f"1.{'0' * 32}.partial"  # by a process that was killed
+    left = tmp_path / "served" / f"1.{'0' * 32}.partial"  # of a killed process
     (left / "variables").mkdir(parents=True)
     export(classifier, output, pairs=pairs)
     texts = ["a film", "", "Another “one”, for £1,234, and a longer öne " * 9]

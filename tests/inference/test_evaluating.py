@@ -19,7 +19,7 @@ CLASSES = ("bad", "fair", "good")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A run on classes, one on numbers, and their validation rows."""
+    """A classification run, a regression run, and their validation rows."""
     folder = tmp_path_factory.mktemp("evaluated")
     random = np.random.default_rng(0)
     for name, count in {"train": 60, "valid": 37}.items():

@@ -26,7 +26,7 @@ ROWS = "text\ngreat film\n"
 
 
 class _Flags(SimpleNamespace):
-    """Values of flags; the others are unset."""
+    """Values of flags; all others are unset."""
 
     def __getattr__(self, name):
         return None
@@ -90,7 +90,7 @@ def test_a_file_of_the_model_is_not_replaced(name, tmp_path):
         pytest.raises(UserError, match="must not be a file"),
         opened(str(model / "metrics.jsonl"), (".jsonl",), workdir=str(model)),
     ):
-        pass  # of the next run there
+        pass  # the next run has the output
     with opened(str(model / "found.json"), (".json",), workdir=str(model)) as file:
         file.write("{}")
 
@@ -106,7 +106,7 @@ def test_prepared_text_is_not_written_into_its_input(tmp_path):
 
 def test_two_commands_with_the_same_output_write_complete_files(tmp_path):
     path = tmp_path / "x.tsv"
-    (tmp_path / f"x.tsv.{'0' * 32}.partial").touch()  # by a process that was killed
+    (tmp_path / f"x.tsv.{'0' * 32}.partial").touch()  # of a killed process
     with opened(str(path), (".tsv",)) as first:
         first.write("1\n" * 10_000)
         with opened(str(path), (".tsv",)) as second:

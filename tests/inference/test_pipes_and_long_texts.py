@@ -32,7 +32,7 @@ TEXT = "the cat sat\non the mat\n"
 
 @pytest.fixture(scope="module")
 def translator(tmp_path_factory):
-    """The workdir of a translator with its first weights."""
+    """Workdir of a translator with its initial weights."""
     workdir = Workdir(tmp_path_factory.mktemp("translator"))
     with open(workdir / "subwords.model", "wb") as file:
         file.write(train_subwords(TEXT.splitlines() * 20, 40))
@@ -46,7 +46,7 @@ def translator(tmp_path_factory):
     )
     names = ("vocabulary_size", "num_layers", "hidden_dim", "num_heads", "intermediate_dim")
     architecture = {name: model.get_config()[name] for name in names}
-    # No field of the config: each takes its default.
+    # The config has no fields, so all have their defaults.
     workdir.start(
         "translation",
         {},

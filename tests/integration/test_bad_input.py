@@ -92,7 +92,7 @@ FINETUNING = [
 
 @pytest.fixture(scope="module")
 def bad(tmp_path_factory):
-    """A folder of files with something wrong."""
+    """Folder of invalid files."""
     folder = tmp_path_factory.mktemp("bad")
     specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     (folder / "empty.txt").write_text("")
@@ -158,7 +158,7 @@ def test_invalid_finetuning_is_an_error(fields, message, texts, bad, pretrained,
 def test_after_a_mistake_the_corrected_call_trains(texts, bad, tmp_path):
     fields = {**TINY, "data.train": "{bad}/latin1.txt", "train.steps": 2}
     config = _config(pretraining_defaults, fields, bad=bad)
-    (tmp_path / "run").mkdir()  # an empty folder of the user's own stays
+    (tmp_path / "run").mkdir()  # an existing empty folder is not removed
     with pytest.raises(UserError, match="latin1"):
         pretrain(config, workdir=str(tmp_path / "run"))
     assert list((tmp_path / "run").iterdir()) == []
@@ -171,7 +171,7 @@ def test_after_a_mistake_the_corrected_call_trains(texts, bad, tmp_path):
 
 @pytest.fixture(scope="module")
 def three_steps(texts, tmp_path_factory):
-    """A config and the workdir of 3 steps made with it."""
+    """A config, and the workdir of a run of 3 steps with it."""
     fields = {
         **TINY,
         "data.train": "{texts}/train.txt",
@@ -186,7 +186,7 @@ def three_steps(texts, tmp_path_factory):
 
 @pytest.fixture
 def trained(three_steps, tmp_path):
-    """Copies of both, to be changed."""
+    """Copies of the config and the workdir."""
     config, workdir = three_steps
     shutil.copytree(workdir, tmp_path / "run")
     return config.copy_and_resolve_references(), tmp_path / "run"
@@ -350,7 +350,7 @@ def test_a_workdir_of_another_kind_or_a_file_is_an_error(trained, texts, tmp_pat
     _, workdir = trained
     config = _config(finetuning_defaults, {"data.train": "{texts}/train.tsv"}, texts=texts)
     config.data.update({"text": "text", "label": "label"})
-    with pytest.raises(UserError, match="one of finetuning.*holds pretraining"):
+    with pytest.raises(UserError, match="contain a run of finetuning.*a run of pretraining"):
         finetune(config, workdir=str(workdir))
     (tmp_path / "file").write_text("mine")
     for path in (tmp_path / "file", tmp_path / "file" / "run"):

@@ -169,24 +169,24 @@ def test_a_translator_is_trained_and_used_from_the_shell(tmp_path):
     assert [len(one) for one in found] == [2, 1, 2]
     assert set(found[0][0]) == {"text", "score", "log_probability", "finished"}
     (tmp_path / "in.txt").write_bytes(lines + b"\xff\n")
-    told = tmp_path / "out.jsonl"
+    output = tmp_path / "out.jsonl"
     run(
         "finetune.translate",
         f"--workdir={tmp_path / 'run'}",
         f"--input={tmp_path / 'in.txt'}",
-        f"--output={told}",
+        f"--output={output}",
         "--alignments",
         "--length_penalty=0",
         "--batch_size=2",
         "--on_bad_text=skip",
         "--beam=1",
     )
-    found = [json.loads(line) for line in told.read_text().splitlines()]
+    found = [json.loads(line) for line in output.read_text().splitlines()]
     assert [one[0]["text"] for one in found] == ["rot Katze", "", "groß Hund sieht", ""]
     assert set(found[0][0]) == {"text", "source_tokens", "tokens", "alignments"}
     done = subprocess.run(translate, cwd=ROOT, input=lines + b"\xff\n", capture_output=True)
     assert done.returncode == 2 and b"line 4" in done.stderr and b"Traceback" not in done.stderr
-    # Who reads one line of many leaves no traceback.
+    # A reader that closes the pipe after one line causes no traceback.
     command = f"{shlex.join(translate)} < {shlex.quote(str(tmp_path / 'a.en'))} | head -1"
     done = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True)
     assert done.stdout.count(b"\n") == 1 and b"Traceback" not in done.stderr

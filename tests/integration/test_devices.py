@@ -80,14 +80,14 @@ def test_finetuning_is_the_same_on_all_devices(pretrained, labelled, tmp_path):
                 "train.class_weights": True,
                 "eval.metric": "loss",
                 "eval.every": 3,
-                # At a rate of 0.02 each step multiplies what rounding makes differ.
+                # At a rate of 0.02 each step amplifies rounding errors.
                 "train.learning_rate": 0.002,
             }
         ),
     ]
     one, two, workers = (tmp_path / name for name in ("one", "two", "workers"))
     run("finetune", f"--workdir={one}", *flags)
-    # Packed, compiled and mirrored: three ways at once that may change nothing.
+    # Packing, compilation and mirroring together do not change the result.
     run(
         "finetune",
         f"--workdir={two}",

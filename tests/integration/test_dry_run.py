@@ -88,7 +88,7 @@ def test_a_dry_run_does_not_change_an_existing_run(pretrained, corpus):
 
 
 def test_compilation_for_other_shapes_is_not_measured(monkeypatch):
-    """A step of 10 ms, before which 3 s go by for every length that is new."""
+    """Step of 10 ms, with 3 s of compilation for every new length."""
     now, known = 0.0, set()
     monkeypatch.setattr(dry_run.time, "monotonic", lambda: now)
 

@@ -141,7 +141,7 @@ def test_similar_tokens_have_similar_initial_embeddings(texts, tmp_path):
         rtol=0.4,
     )
     np.testing.assert_allclose(tables["cooccurrences"][:5], tables["random"][:5], atol=1e-6)
-    # Of the whole text in a row, where the examples are cut into segments and masked.
+    # Counts of the whole text, of which the examples contain masked segments.
     (shard,) = (tmp_path / "random/data/train").glob("shard-*.npz")
     size, width = tables["random"].shape
     expected = cooccurrence_vectors(read_shard(str(shard)).ids[None], size, width, np.arange(5))
@@ -404,6 +404,6 @@ def test_on_a_full_disk_the_command_prints_one_line_and_resumes_when_there_is_sp
         assert left == ["index.json", "step-5.npz"]
         subprocess.run(["mount", "-o", "remount,size=20m", str(disk)], check=True)
         _, err = run("pretrain", *flags)
-        assert "going on from the checkpoint of step 5" in err
+        assert "resuming from the checkpoint of step 5" in err
     finally:
         subprocess.run(["umount", str(disk)], check=True)

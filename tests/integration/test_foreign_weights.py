@@ -35,7 +35,7 @@ def _pretraining(texts, **fields):
 
 
 def _model(folder, step):
-    """Weights of a checkpoint by path below the task model."""
+    """Weights of a checkpoint by path without the name of the task model."""
     return {
         name.split("/", 2)[2]: value
         for name, value in weights(folder, step).items()
@@ -81,12 +81,15 @@ def test_pretraining_continues_with_existing_heads(name, texts, tmp_path):
 
 @pytest.mark.slow
 def test_missing_heads_are_errors_or_initialized_with_new_heads(texts, tmp_path, capfd):
-    told = "no weights for mlm_bias, mlm_dense, mlm_norm.*model.new_heads"
-    with pytest.raises(UserError, match=told):
+    message = "no weights for mlm_bias, mlm_dense, mlm_norm.*model.new_heads"
+    with pytest.raises(UserError, match=message):
         pretrain(_pretraining(texts), tmp_path / "run", GOLDEN / "encoder")
     config = _pretraining(texts, **{"model.new_heads": True})
     pretrain(config, tmp_path / "run", GOLDEN / "encoder")
-    assert "start at random: mlm_bias, mlm_dense, mlm_norm, nsp_dense" in capfd.readouterr().out
+    assert (
+        "randomly initialized heads: mlm_bias, mlm_dense, mlm_norm, nsp_dense"
+        in capfd.readouterr().out
+    )
     after = _model(tmp_path / "run", 2)
     before = keras_attn.convert.read(GOLDEN / "encoder").weights
     for path, value in before.items():
@@ -128,7 +131,7 @@ def test_sentence_order_requires_new_heads_for_a_model_without_next_sentences(te
 def test_the_next_sentence_head_is_not_reused_for_sentence_order(texts, tmp_path, capsys):
     fields = {"data.segments": "sentence_order", "train.steps": 1, "train.learning_rate": 1e-9}
     pretrain(_pretraining(texts, **fields), tmp_path / "run", GOLDEN / "pretraining")
-    assert "heads that start at random: nsp_dense\n" in capsys.readouterr().out
+    assert "randomly initialized heads: nsp_dense\n" in capsys.readouterr().out
     before = keras_attn.convert.read(GOLDEN / "pretraining").weights
     after = _model(tmp_path / "run", 1)
     for path, same in (("pooler/kernel", True), ("nsp_dense/kernel", False)):
@@ -256,7 +259,7 @@ def test_a_converted_classifier_predicts(outputs_of_text, tmp_path):
 
 @pytest.fixture
 def outputs_of_text():
-    """Texts, and probabilities from the model called by hand."""
+    """Texts, and probabilities computed by calling the model directly."""
     from keras_attn.convert import read_ready
 
     texts = ["a b c", "bad cab", ""]
@@ -327,11 +330,13 @@ def test_mask_predictions_are_the_largest_logits():
     places = np.array([[len(ids) + 1, len(ids) + 2]], np.int32)
     logits = np.asarray(model.model({"token_ids": row, "mask_positions": places})["mlm_logits"])
     shares = np.exp(logits[0]) / np.exp(logits[0]).sum(-1, keepdims=True)
-    for guesses, expected in zip(model.fill_mask("ab [MASK][MASK]", top=4), shares, strict=True):
+    for predictions, expected in zip(
+        model.fill_mask("ab [MASK][MASK]", top=4), shares, strict=True
+    ):
         best = np.argsort(-expected)[:4]
-        assert [guess["token"] for guess in guesses] == [tokens.vocabulary[i] for i in best]
+        assert [one["token"] for one in predictions] == [tokens.vocabulary[i] for i in best]
         np.testing.assert_allclose(
-            [guess["probability"] for guess in guesses], expected[best], rtol=1e-4
+            [one["probability"] for one in predictions], expected[best], rtol=1e-4
         )
     assert len(model.fill_mask(["a [MASK]", "[MASK] b"], top=1)) == 2
     with pytest.raises(UserError, match="A text with .MASK. is needed"):

@@ -25,7 +25,7 @@ SMALL = config_flags(
 
 
 def _classify(pretrained, workdir, labelled):
-    """Finetunes a classifier of good and bad, and asks it."""
+    """Finetunes a classifier of good and bad texts, and predicts with it."""
     run(
         "finetune",
         "--config=configs/classify.py",

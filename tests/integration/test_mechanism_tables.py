@@ -63,7 +63,7 @@ def _translation(folder):
     ]
 
 
-SCRIPTS = {  # its arguments, of a folder; and lines of its tables
+SCRIPTS = {  # functions from a folder to arguments, and lines of the tables
     "documents": (_documents, 4),
     "interactions": (lambda folder: ["--steps=2"], 4),
     "pairs": (_pairs, 4),

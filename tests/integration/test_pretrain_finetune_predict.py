@@ -157,7 +157,7 @@ _loaded = functools.cache(keras_attn.load)
 
 
 def _assert_predicted(workdir, source, texts, folder, **options):
-    """The file's predictions are those of its texts, given from Python."""
+    """Predictions of a file equal predictions of its texts from Python."""
     predict_file(workdir, str(source), str(folder / "out.jsonl"), **options)
     found = [json.loads(line) for line in (folder / "out.jsonl").read_text().splitlines()]
     for row, known in zip(found, _loaded(workdir).predict(texts), strict=True):
@@ -184,7 +184,7 @@ def test_the_file_format_is_given_detected_from_the_name_or_as_in_training(finet
         _assert_predicted(workdir, tmp_path / name, texts, tmp_path)
     both = f"{tmp_path / 'new.all'},{tmp_path / 'new.txt'}"
     _assert_predicted(workdir, both, texts * 2, tmp_path)
-    # An ending means what it meant in training.
+    # A file name ending has the same format as in training.
     (tmp_path / "rows.txt").write_text("label\ttext\ngood\tbas ben\nbad\ttas kon ten lun\n")
     workdir = tmp_path / "table"
     _finetune(
@@ -322,10 +322,10 @@ def test_a_limit_of_rows_keeps_all_classes(finetuned, tmp_path, capsys):
 @pytest.mark.runs
 def test_validation_from_tfds_is_its_validation_split(finetuned, tmp_path):
     splits = {"train": [["bas", "tas"], ["good", "bad"]], "validation": [["ben"], ["good"]]}
-    for name, kept in (("two_parts", splits), ("one_part", {"train": splits["train"]})):
+    for name, remaining in (("two_parts", splits), ("one_part", {"train": splits["train"]})):
         columns = {
             split: tf.data.Dataset.from_tensor_slices({"text": texts, "label": labels})
-            for split, (texts, labels) in kept.items()
+            for split, (texts, labels) in remaining.items()
         }
         tfds.dataset_builders.store_as_tfds_dataset(
             name=name,

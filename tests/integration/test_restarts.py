@@ -16,7 +16,7 @@ from tests.support.started_commands import (
     wait_for_step,
 )
 
-# An epoch has about 20 steps, so its end lies on the way.
+# An epoch has about 20 steps, so the runs have several epochs.
 OPTIONS = {"checkpoint.every": 5, "model.dropout": 0.1}
 
 
@@ -77,9 +77,9 @@ def test_ten_kills_at_random_times_leave_the_result_bitwise_identical(corpus, tm
     broken, unbroken = tmp_path / "broken", tmp_path / "unbroken"
     run("pretrain", *_flags(corpus, unbroken, **changed))
     flags, kills = _flags(corpus, broken, **changed), 0
-    marks = sorted(draw.sample(range(1, steps - 300), 10))
-    for mark in marks:
-        _kill_after(mark, broken, flags)
+    steps_to_kill = sorted(draw.sample(range(1, steps - 300), 10))
+    for step in steps_to_kill:
+        _kill_after(step, broken, flags)
         kills += 1
     run("pretrain", *flags)
     assert kills == 10
@@ -93,9 +93,9 @@ def test_a_signal_saves_a_checkpoint_and_the_same_command_resumes(corpus, tmp_pa
     broken, unbroken = tmp_path / "broken", tmp_path / "unbroken"
     run("pretrain", *_flags(corpus, unbroken, **{"train.steps": steps}))
     flags = _flags(corpus, broken, **{"train.steps": steps, "checkpoint.every": None})
-    for mark in (1, 300):
+    for step in (1, 300):
         process = start("pretrain", *flags)
-        wait_for_step(broken, mark, [process])
+        wait_for_step(broken, step, [process])
         process.send_signal(number)
         statuses, (err,) = finish([process], seconds=60)
         assert statuses == [status], err

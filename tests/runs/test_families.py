@@ -28,7 +28,7 @@ CLASSES = ("bad", "fair", "good")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A tiny model of each family, its classifier, that of pairs, and their rows."""
+    """A tiny model of each family, a classifier, a classifier of pairs, and their rows."""
     folder = tmp_path_factory.mktemp("families")
     random = np.random.default_rng(0)
     rows = {
@@ -113,11 +113,11 @@ def test_a_prediction_equals_that_of_a_row_built_by_hand(folder, name, run):
     model = load(str(folder / f"{name}-{run}"))
     texts, pairs = ["good film", "", "a bad bad film 7"], ["film 1", "film", ""]
     found = model.probabilities(texts, pairs if run == "pairs" else None)
-    marks = {
+    special_tokens = {
         "gpt2": lambda t: ([t.end_id], [t.end_id]),
         "xlnet": lambda t: ([t.sep_id], [t.sep_id, t.cls_id]),
     }[name]
-    between, after = marks(model.tokenizer)
+    between, after = special_tokens(model.tokenizer)
     for text, pair, shares in zip(texts, pairs, found, strict=True):
         ids = model.tokenizer.encode([text])[0].tolist()
         segments = [0] * len(ids)

@@ -34,10 +34,10 @@ def test_a_family_without_a_model_for_the_task_is_an_error(tmp_path):
 
 
 def test_a_resumed_run_keeps_its_family():
-    kept = fields_to_keep(
+    chosen = fields_to_keep(
         {"model": {"family": "bert"}}, {"model": {"family": None}}, declared("classification")
     )
-    assert kept == {"model.family": "bert"}
+    assert chosen == {"model.family": "bert"}
 
 
 def test_a_resumed_run_takes_only_the_fields_of_its_tokenizer_from_the_old_config():

@@ -44,26 +44,26 @@ def free(monkeypatch):
 def gpt2_small(**fields):
     config = language_modeling_defaults()
     config.update_from_flattened_dict({"data.length": 1024, "eval.batch_size": 4, **fields})
-    said = []
+    lines = []
     engine = make_engine(strategy="one_device")
     accumulate, rows = choose_sizes(
-        TASKS["causal_lm"], FAMILIES["gpt2"], SMALL, config, engine, said.append
+        TASKS["causal_lm"], FAMILIES["gpt2"], SMALL, config, engine, lines.append
     )
-    return (accumulate, said) if rows == 4 else (accumulate, rows, said)
+    return (accumulate, lines) if rows == 4 else (accumulate, rows, lines)
 
 
 def test_the_fewest_micro_batches_that_fit_are_chosen(free):
     chosen = []
     for available in (500, 40, 20, 10):
         free(available * GB)
-        accumulate, said = gpt2_small()
-        assert 32 % accumulate == 0 and len(said) == (accumulate > 1)
+        accumulate, lines = gpt2_small()
+        assert 32 % accumulate == 0 and len(lines) == (accumulate > 1)
         chosen.append(accumulate)
     assert chosen[0] == 1 and chosen == sorted(chosen) and chosen[-1] > chosen[1] > 1
-    assert said[0].startswith(
+    assert lines[0].startswith(
         f"train.accumulate={chosen[-1]}: a step of 32 rows would require about "
     )
-    assert said[0].endswith("GB, 10 GB are available")
+    assert lines[0].endswith("GB, 10 GB are available")
 
 
 def test_rematerialization_requires_fewer_micro_batches(free):
@@ -79,19 +79,19 @@ def test_a_step_that_cannot_fit_is_an_error_with_advice(free):
 
 def test_a_given_number_of_micro_batches_is_used_with_a_warning(free):
     free(10 * GB)
-    chosen, said = gpt2_small(**{"train.accumulate": 1})
-    assert chosen == 1 and said[0].startswith("warning: with train.accumulate=1 a step of 32 rows")
+    chosen, lines = gpt2_small(**{"train.accumulate": 1})
+    assert chosen == 1 and lines[0].startswith("warning: with train.accumulate=1 a step of 32 rows")
     free(500 * GB)
     assert gpt2_small(**{"train.accumulate": 4}) == (4, [])
 
 
 def test_an_evaluation_batch_is_lowered_to_fit(free):
     free(10 * GB)
-    _, rows, said = gpt2_small(**{"eval.batch_size": 64})
+    _, rows, lines = gpt2_small(**{"eval.batch_size": 64})
     assert 1 <= rows < 64 and 64 % rows == 0
     assert any(
         line.startswith(f"eval.batch_size={rows}: a batch of 64 rows would require about ")
-        for line in said
+        for line in lines
     )
     free(500 * GB)
     assert gpt2_small(**{"eval.batch_size": 64}) == (1, 64, [])
@@ -117,7 +117,7 @@ def test_the_estimated_parameters_equal_those_of_the_model(kind, defaults, model
     model.build()
     max_length = {} if kind in ("permutation_modeling", "translation") else {"max_length": 512}
     config = defaults()
-    config.data.length = config.data.length or 128  # which finetuning chooses first
+    config.data.length = config.data.length or 128  # chosen by finetuning before
     family, task = family_and_task(kind)
     size = step_size(TASKS[task], FAMILIES[family], {**SHAPE, **max_length}, config)
     assert size.parameters == pytest.approx(model.count_params(), rel=0.06)

@@ -45,7 +45,7 @@ def _results(folder):
 
 @pytest.fixture(scope="module")
 def searched(tmp_path_factory):
-    """The folder of a grid of four and three seeds, and what was printed."""
+    """Folder of a grid search over four settings with three seeds."""
     folder = tmp_path_factory.mktemp("searched")
     config = _config(
         folder,

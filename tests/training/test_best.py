@@ -18,7 +18,7 @@ from tests.support.fake_step import (
 
 
 def _run(folder, values, total=10, patience=None, metric="accuracy", step=None, **options):
-    """Trains `total` steps; after each second one the metric has the next of the values."""
+    """Trains `total` steps; the evaluation after every second step has the next value."""
     values = dict(zip(range(2, 2 * len(values) + 1, 2), values, strict=True))
     trainer = trainer_of(
         folder,
@@ -132,10 +132,10 @@ def test_a_command_warns_once_about_each_damaged_file(tmp_path, capsys):
     (folder / "step-10.npz").write_bytes(b"nothing")
     (folder / "index.json").write_text("{")
     capsys.readouterr()
-    for _ in range(2):  # as several parts of a command do
+    for _ in range(2):  # as in a command with several readers
         assert Checkpoints(str(folder)).steps() == [4, 10]
         assert Checkpoints(str(folder)).read_best()[1]["step"] == 4
-    _run(tmp_path, values)  # which resumes from step 4
+    _run(tmp_path, values)  # resumes from step 4
     lines = capsys.readouterr().err.splitlines()
     for name in ("index.json", "step-10.npz"):
         assert len([line for line in lines if name in line]) == 1, lines

@@ -88,7 +88,7 @@ def test_the_mean_is_over_undamaged_regular_checkpoints_and_the_newest(tmp_path)
     values, count = checkpoints.read_mean(3)
     assert count == 3 and list(values) == ["model/a"] and values["model/a"].dtype == np.float32
     np.testing.assert_allclose(values["model/a"], np.mean([20, 30, 33]))
-    # The first half of the steps is left out.
+    # Checkpoints of the first half of the steps are not averaged.
     assert checkpoints.read_mean(9)[1] == 3
     (tmp_path / "c/step-30.npz").write_bytes(b"nothing")
     values, count = checkpoints.read_mean(3)

@@ -67,7 +67,7 @@ def _lamb(weights, gradients, rates, decayed):
 
 
 def _adamw(weights, gradients, rates, decayed):
-    """Kingma & Ba's algorithm 1, with Loshchilov & Hutter's decay."""
+    """Algorithm 1 of Kingma & Ba with the weight decay of Loshchilov & Hutter."""
     weights, m, v = weights.astype(np.float64), 0.0, 0.0
     for count, (gradient, rate) in enumerate(zip(gradients, rates, strict=True), 1):
         m, v = _moments(m, v, gradient)
@@ -144,7 +144,7 @@ def test_each_layer_has_its_factor_of_the_learning_rate(norm_first):
         layer = re.search(r"/layer_(\d)/", v.path)
         embedding = re.search(r"_embedding|bert_encoder/norm/", v.path)
         height = 3 - int(layer[1]) if layer else 4 if embedding else 0
-        # The first step of Adam is the rate, whatever the gradient.
+        # The first step of Adam equals the learning rate for any gradient.
         np.testing.assert_allclose(before[v.path] - v.numpy(), 0.1 * 0.5**height, rtol=1e-4)
 
 

@@ -92,9 +92,9 @@ def test_the_mean_of_checkpoints_does_not_depend_on_interruptions(tmp_path, monk
     }
     whole = trainer_of(tmp_path / "whole", **options)
     whole.run()
-    # After steps 10, 15 and 18 the weights are the sums of all steps so far.
+    # After steps 10, 15 and 18 the weights are the sums of the previous steps.
     assert kernel_of(whole) == np.mean([55, 120, 171]).astype("float32")
-    assert len(evaluated) == 2  # at the last step, and of the mean
+    assert len(evaluated) == 2  # the weights of the last step, and the mean
     for stop in (7, 11, 16):
         step = FakeStep(at_step={stop: lambda: signal.raise_signal(signal.SIGTERM)})
         with pytest.raises(Stopped):
@@ -108,7 +108,9 @@ def test_the_mean_of_checkpoints_does_not_depend_on_interruptions(tmp_path, monk
     assert kernel_of(again) == kernel_of(whole) and len(evaluated) == 1
     longer = trainer_of(tmp_path / "whole", **{**options, "total_steps": 20, "average": 1})
     longer.run()
-    assert kernel_of(longer) == sum(range(1, 21))  # goes on from the weights, not from their mean
+    assert kernel_of(longer) == sum(
+        range(1, 21)
+    )  # resumes from the last weights, not from the mean
 
 
 @pytest.mark.parametrize(("every", "step"), [(2, 2), (0, 6)])
@@ -128,7 +130,7 @@ def test_a_signal_ends_an_evaluation_and_the_next_run_repeats_it(tmp_path, every
             run(interrupted)
         assert checkpoints_of(tmp_path) == [step]
     numbers = iter(range(1, 9))
-    for _ in range(2):  # the second finds nothing to make up for
+    for _ in range(2):  # the second run has no pending evaluation
         last = run(lambda stop: {"accuracy": float(next(numbers))})
         records = records_of(tmp_path)
         assert [record["step"] for record in records] == list(range(1, 7))
@@ -149,7 +151,7 @@ def test_a_loss_that_is_not_finite_names_the_step_and_leaves_the_last_checkpoint
 
 
 class StepWithBatches(FakeStep):
-    """Takes its batches, as TensorFlow's step does, in a compiled function."""
+    """Step that reads its batches in a compiled function, like that of TensorFlow."""
 
     def feed(self, batches, first_step):
         return distributed_batches(
@@ -177,7 +179,7 @@ def test_a_shard_damaged_during_the_run_is_an_error_that_names_it(tmp_path):
         )
         trainer.run()
 
-    # The second time its pairs need not be counted: nothing looks at it before the run does.
+    # The second run need not count the pairs, and does not read the shard before training.
     for _ in range(2):
         again = PretrainingExamples(folder, make_tokenizer(), length=16)
         assert again.num_examples == examples.num_examples
@@ -206,7 +208,7 @@ def test_the_schedule_follows_the_clock_if_minutes_end_the_run(tmp_path, monkeyp
     first = FakeStep(0.01, at_step=stop, clock=clock)
     with pytest.raises(Stopped):
         trainer_of(tmp_path, first, **options).run()
-    clock.sleep(0.5)  # between two runs the trainer's stands still
+    clock.sleep(0.5)  # time between runs does not count
     second = FakeStep(0.01, clock=clock)
     trainer = trainer_of(tmp_path, second, **options)
     trainer.run()

@@ -138,7 +138,7 @@ def test_an_engine_of_another_backend_is_an_error(numpy_engine, monkeypatch):
 
 
 def _pretrain(*arguments):
-    """The command with the engine of NumPy, on another backend, that prints what it would run."""
+    """Runs the command with the NumPy engine on another backend; it prints its options."""
     program = (
         "import os, pretrain.__main__ as command\n"
         "from keras_attn.cli import command_line\n"
@@ -173,8 +173,8 @@ def test_a_command_has_the_flags_and_the_backend_of_its_engine():
         "tensorflow [('engine', 'tensorflow'), ('pretrained', None), ('strategy', 'auto'), "
         "('tpu', None), ('virtual_devices', 0), ('workdir', None)]\n"
     )
-    said = _pretrain("--engine=numpy", "--help").stdout
-    assert "--floats  <float32|float64>: Floats to compute in." in said and "--strategy" not in said
+    text = _pretrain("--engine=numpy", "--help").stdout
+    assert "--floats  <float32|float64>: Floats to compute in." in text and "--strategy" not in text
     for arguments, message in (
         (["--engine=numpy", "--strategy=mirrored"], "flag --strategy"),
         (["--engine=nunpy"], "Did you mean numpy"),

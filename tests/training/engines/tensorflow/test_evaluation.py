@@ -12,7 +12,7 @@ BATCH = 4
 
 
 class Scale(keras.Model):
-    """Output 2 x; its loss is the weighted mean of the output."""
+    """Model with output 2 x, whose loss is the weighted mean of the output."""
 
     def build(self, input_shape=None):
         self.factor = self.add_weight(name="factor", shape=(), initializer="ones")
@@ -91,7 +91,7 @@ def test_stop_ends_the_evaluation_between_batches(evaluator):
 def test_damaged_data_end_the_evaluation_with_the_original_error(evaluator, good):
     class Damaged(Values):
         def rows(self, start, stop):
-            if stop > max(good, 1):  # the first row is looked at before anything starts
+            if stop > max(good, 1):  # the first row is read before the evaluation
                 raise UserError("The shard must be whole. Received: a.npz")
             return super().rows(start, stop)
 

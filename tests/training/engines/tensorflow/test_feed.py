@@ -11,7 +11,7 @@ from keras_attn.training.engines.tensorflow.strategies import make_strategy
 
 
 class Numbers:
-    """A stream whose row n is n."""
+    """Stream with the number n as row n."""
 
     def __init__(self, num_examples=10):
         self.num_examples = num_examples
@@ -22,7 +22,7 @@ class Numbers:
 
 
 class Tables:
-    """Whole batches whose width differs."""
+    """Batches of different lengths."""
 
     batch_size, num_examples, num_batches = 4, 8, 2
     buckets = (1, 2)
@@ -74,7 +74,7 @@ def test_table_batches_have_their_own_lengths(replicas):
 
 
 class Damaged(Numbers):
-    """Row 17 cannot be read."""
+    """Stream whose row 17 cannot be read."""
 
     def __init__(self, error):
         super().__init__()
@@ -130,7 +130,7 @@ def test_a_limited_evaluation_is_spread_over_all_rows_without_repetition(limit):
 
 
 def test_autotuning_is_disabled():
-    # RootDataset::Iterator waits for its tuner's thread, which may sleep for a minute.
+    # RootDataset::Iterator waits for the autotuning thread, which may sleep for a minute.
     feed = distributed_batches(
         StreamBatches(Numbers(8), 4), tf.distribute.OneDeviceStrategy("/cpu:0"), start=0
     )

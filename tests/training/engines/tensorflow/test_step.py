@@ -15,7 +15,7 @@ WIDTH = 64
 
 
 class Dropped(keras.Model):
-    """Row r of the batch uses row r of the weights; its gradient is its dropout mask."""
+    """Model whose gradient of weight row r is the dropout mask of row r of the batch."""
 
     def build(self, input_shape=None):
         self.table = self.add_weight(name="table", shape=(ROWS, WIDTH), initializer="zeros")
@@ -114,7 +114,7 @@ def test_a_step_that_is_not_finite_is_reported_not_applied_and_the_last(replicas
 
 def test_an_infinite_gradient_of_a_finite_loss_is_not_applied():
     source = Examples()
-    source.arrays["x"][:] = 1e19  # loss is 0 * error, the gradient's norm overflows
+    source.arrays["x"][:] = 1e19  # the loss is 0, and the norm of the gradient overflows
     source.arrays["label"][:] = np.float32(3e19)
     source.arrays["label"][0] = np.float32(2e19)
     source.arrays["weight"][:] = 1e-2
@@ -125,7 +125,7 @@ def test_an_infinite_gradient_of_a_finite_loss_is_not_applied():
 
 
 def _masks(replicas, accumulate, seed=1, jit=False, steps=2):
-    """The dropout mask of each row in each step: `(steps, ROWS, WIDTH)`."""
+    """Returns the dropout mask of each row in each step: `(steps, ROWS, WIDTH)`."""
     step, model, feed = _trainer(
         Dropped, RowNumbers(), replicas, accumulate=accumulate, jit=jit, clip_norm=None, seed=seed
     )
@@ -175,11 +175,11 @@ def test_the_replica_step_of_bert_compiles_with_static_shapes(accumulate):
     like = tf.nest.map_structure(lambda x: tf.zeros(x.shape, x.dtype), arguments[0])
     program = compiled.experimental_get_compiler_ir(*like)(stage="hlo")
     assert "f32[50,8]" in program
-    assert "<=" not in program and "custom-call" not in program  # bounds, ways out of XLA
+    assert "<=" not in program and "custom-call" not in program  # dynamic shapes, calls out of XLA
 
 
 def _three_steps(source, dtype, **options):
-    # Dropout's masks differ from one way to split a batch to the next.
+    # Dropout masks depend on how a batch is split.
     step, model, feed = _trainer(lambda: _bert(0.0, dtype), source, **options)
     before = [weight.numpy() for weight in model.trainable_variables]
     rows = step.run(feed, 0, np.full(3, RATE))
