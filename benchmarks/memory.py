@@ -50,9 +50,9 @@ MODELS = {
 VARIANTS = {  # name: library, options
     "all logits": ("keras-attn", {"blocks": False}),
     "logits in blocks": ("keras-attn", {}),
-    "logits in blocks, remat": ("keras-attn", {"remat": True}),
+    "logits in blocks + remat": ("keras-attn", {"remat": True}),
     "transformers": ("transformers", {}),
-    "transformers, checkpointing": ("transformers", {"remat": True}),
+    "transformers + checkpointing": ("transformers", {"remat": True}),
 }
 MODULES = {
     "keras-attn": (None, "benchmarks.contenders.memory.ours"),
@@ -96,7 +96,7 @@ KINDS = {
 }
 
 flags.DEFINE_list("models", list(MODELS), "Models: gpt2_small, bert_base.")
-flags.DEFINE_list("ways", list(VARIANTS), "Variants, the rows of the table.")
+flags.DEFINE_list("ways", list(VARIANTS), f"Variants, the rows: {', '.join(VARIANTS)}.")
 flags.DEFINE_bool("xla", False, "Compile keras-attn with XLA.")
 flags.DEFINE_bool("bf16", False, "Use mixed precision.")
 flags.DEFINE_bool("calibrate", False, "Compare peaks with estimates.")

@@ -26,8 +26,7 @@ def main():
 
 def command():
     """Entry point of `python -m finetune` and `keras-attn-finetune`."""
-    define_run_flags()
-    run_command(main, __doc__, "classify")
+    run_command(main, __doc__, "classify", define_run_flags)
 
 
 if __name__ == "__main__":

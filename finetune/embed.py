@@ -77,8 +77,7 @@ def main():
 
 def command():
     """Entry point of `python -m finetune.embed` and `keras-attn-embed`."""
-    define_flags()
-    run_command(main, __doc__)
+    run_command(main, __doc__, define_flags=define_flags)
 
 
 if __name__ == "__main__":

@@ -113,8 +113,7 @@ def _evaluate(values):
 
 def command():
     """Entry point of `python -m finetune.evaluate` and `keras-attn-evaluate`."""
-    define_flags()
-    run_command(main, __doc__)
+    run_command(main, __doc__, define_flags=define_flags)
 
 
 if __name__ == "__main__":

@@ -38,8 +38,7 @@ def main():
 
 def command():
     """Entry point of `python -m finetune.export` and `keras-attn-export`."""
-    define_flags()
-    run_command(main, __doc__)
+    run_command(main, __doc__, define_flags=define_flags)
 
 
 if __name__ == "__main__":

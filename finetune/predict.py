@@ -109,8 +109,7 @@ def show_attention(values):
 
 def command():
     """Entry point of `python -m finetune.predict` and `keras-attn-predict`."""
-    define_flags()
-    run_command(main, __doc__)
+    run_command(main, __doc__, define_flags=define_flags)
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ def define_flags():
         "empty translation.",
     )
     flags.DEFINE_integer("batch_size", 32, "Batch size, in lines.", lower_bound=1)
-    define_max_line()
+    define_max_line("as in training")
     define_precision()
 
 
@@ -75,8 +75,7 @@ def main():
 
 def command():
     """Entry point of `python -m finetune.translate` and `keras-attn-translate`."""
-    define_flags()
-    run_command(main, __doc__)
+    run_command(main, __doc__, define_flags=define_flags)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """Attention mechanisms and BERT for Keras 3.
 
-Importing this package needs Keras alone; what a name needs is imported when
-it is first used.
+Importing this package requires Keras only; modules are imported on first use.
 """
 
 import importlib

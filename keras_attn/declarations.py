@@ -35,6 +35,8 @@ class EngineFields:
         backend: The Keras backend: "tensorflow", "jax" or "torch".
         options: `Field`s of the constructor arguments of the engine, which become flags of
             `pretrain` and `finetune`.
+        fixed: Values of config fields that do not apply to the engine, by dotted name, such as
+            `{"train.jit": True}` if it always compiles. Its runs have these values.
         check_several_runs: Function that receives the options as keyword arguments, and raises a
             `UserError` if one process cannot train several models consecutively.
         in_cluster: Function that returns whether this process is one of several workers.
@@ -44,6 +46,7 @@ class EngineFields:
 
     backend: str
     options: Mapping[str, Field] = dataclasses.field(default_factory=dict)
+    fixed: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     check_several_runs: Callable[..., None] = _nothing
     in_cluster: Callable[[], bool | None] = _nothing
     lost_worker: Callable[[BaseException], str | None] = _nothing

@@ -1,4 +1,4 @@
-"""Default configs of runs, made of the fields that tasks and families declare."""
+"""Default configs of runs, built from the fields that tasks and families declare."""
 
 import functools
 import operator
@@ -8,31 +8,31 @@ from ml_collections.config_dict import placeholder
 
 from keras_attn.registry import DEFAULT_TASKS, FAMILIES, TASKS, task_of_config
 
-ENDS = "steps", "epochs", "minutes"  # fields of `train` that end a run, one of them
+ENDS = "steps", "epochs", "minutes"  # fields of `train` of which one determines the end of a run
 
 
 def pretraining_defaults() -> ml_collections.ConfigDict:
-    """Returns the config of MLM + NSP pretraining; `configs/bert_tiny.py` shows its use."""
+    """Returns the default config of masked language modeling; see `configs/bert_tiny.py`."""
     return default_config("masked_lm")
 
 
 def language_modeling_defaults() -> ml_collections.ConfigDict:
-    """Returns the config of training a GPT-2; `configs/gpt2_small.py` shows its use."""
+    """Returns the default config of causal language modeling; see `configs/gpt2_small.py`."""
     return default_config("causal_lm")
 
 
 def permutation_modeling_defaults() -> ml_collections.ConfigDict:
-    """Returns the config of training an XLNet; `configs/xlnet_small.py` shows its use."""
+    """Returns the default config of permutation language modeling; see `configs/xlnet_small.py`."""
     return default_config("permutation_lm")
 
 
 def finetuning_defaults() -> ml_collections.ConfigDict:
-    """Returns the config of finetuning a classifier; `configs/classify.py` shows its use."""
+    """Returns the default config of finetuning; see `configs/classify.py`."""
     return default_config("classification")
 
 
 def translation_defaults() -> ml_collections.ConfigDict:
-    """Returns the config of training a translator; `configs/multi30k.py` shows its use."""
+    """Returns the default config of translation; see `configs/multi30k.py`."""
     return default_config("translation")
 
 
@@ -41,13 +41,13 @@ def default_config(task: str, family: str | None = None) -> ml_collections.Confi
 
     Args:
         task: Name in `keras_attn.registry.TASKS`.
-        family: Name in `keras_attn.registry.FAMILIES`; None: the usual one of the task.
+        family: Name in `keras_attn.registry.FAMILIES`; None: the default family of the task.
     """
     return _config(_nested_fields(task, family))
 
 
 def declared(task: str, family: str | None = None) -> dict:
-    """Returns the `Field`s of a config by dotted name; arguments as those of `default_config`."""
+    """Returns the `Field`s of a config by dotted name; see `default_config`."""
     return dict(_flat(_nested_fields(task, family)))
 
 
@@ -75,13 +75,14 @@ def as_bert(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
 
 
 def match_task(config: ml_collections.ConfigDict, task: str, family: str | None = None) -> None:
-    """Gives a config the fields of a task.
+    """Adds the fields of a task to a config, and removes those of other tasks.
 
-    Those that it lacks, such as those of a config file that is written out by hand, take their
-    defaults. Those of other tasks of the same command are removed, if they have their defaults.
+    Missing fields, for example in a config file that does not use our defaults, are added with
+    their defaults. Fields of other tasks of the same command are removed if they have their
+    defaults.
 
     Args:
-        config: Is changed.
+        config: ConfigDict, which is changed.
         task, family: See `default_config`.
     """
     own, command = declared(task, family), TASKS.fields(task).command
@@ -106,11 +107,11 @@ def _add_missing(config, defaults):
 
 
 def select_task(config: ml_collections.ConfigDict, named: str) -> None:
-    """Makes a config that of the task that `data.task` is going to name, if that has other fields.
+    """Changes a config to the task of a new `data.task`, if that task has other fields.
 
     Args:
-        config: Is changed.
-        named: Value of `data.task`.
+        config: ConfigDict, which is changed.
+        named: New value of `data.task`.
     """
     old = task_of_config(config, DEFAULT_TASKS["finetune"])
     new = task_of_config({"data": {"task": named}}, old, TASKS.fields(old).command)
@@ -125,13 +126,13 @@ def _config(table):
         if isinstance(entry, dict):
             config[name] = _config(entry)
         else:
-            # A placeholder has a type, so that a flag can set it.
+            # A placeholder has a type, with which flags are parsed.
             config[name] = placeholder(entry.default) if entry.value is None else entry.value
     return config
 
 
 def fields(config, prefix=""):
-    """Dotted names and values of all fields of a config."""
+    """Yields the dotted names and values of all fields of a config."""
     for name, value in config.items():
         if isinstance(value, ml_collections.ConfigDict):
             yield from fields(value, f"{prefix}{name}.")
@@ -148,7 +149,7 @@ def _flat(table, prefix=""):
 
 
 def meaning(config, path):
-    """Help of a field of a config; "" for a field that is not one of ours."""
+    """Returns the help of a config field; "" for an unknown field."""
     unnamed = DEFAULT_TASKS["finetune" if "task" in config.get("data", {}) else "pretrain"]
     task, family = task_of_config(config, unnamed), config.get("model", {}).get("family")
     field = declared(task, family).get(path)

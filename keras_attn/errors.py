@@ -1,21 +1,20 @@
-"""The error that the command line prints as one line."""
+"""Errors that the command line prints as one line, warnings and suggestions."""
 
 import difflib
 import numbers
 import re
 import sys
 
-PRECISIONS = "float32", "bfloat16"  # of models that make text
+PRECISIONS = "float32", "bfloat16"  # of models that generate text
 LONGEST_MESSAGE = 1000  # characters
 _warned: set[str] = set()
 
 
 class UserError(ValueError):
-    """Something that the user can mend: a missing file, a wrong column, a typo.
+    """Error that the user can fix: a missing file, an unknown column, a typo.
 
-    The message says what is needed and what was received. Entry points print
-    it without a traceback and exit with status 2. The middle of a long one, which repeats a
-    text of the user's, is left out.
+    Commands print the message without a traceback and exit with status 2. The middle of long
+    messages, which quote user input, is omitted.
     """
 
     def __init__(self, message=""):
@@ -23,11 +22,11 @@ class UserError(ValueError):
 
 
 class DivergedError(UserError):
-    """A loss or gradient that is not finite."""
+    """Training error: a loss or gradient is not finite."""
 
 
 def shortened(text, most):
-    """Returns a text of at most so many characters: its beginning and its end."""
+    """Returns a text of at most `most` characters, without its middle if it is longer."""
     if len(text) <= most:
         return text
     end = most // 4
@@ -35,14 +34,14 @@ def shortened(text, most):
 
 
 def warn(line):
-    """Says a line where no results are written."""
+    """Prints a line to standard error."""
     print(line, file=sys.stderr, flush=True)
 
 
 def warn_once(line, say=warn):
-    """Passes a line to `say`, unless it was said since `forget_warnings`.
+    """Passes a line to `say`, unless it was already passed since `forget_warnings`.
 
-    Several readers in a command may find the same fault of a file.
+    Several readers in a command may find the same problem in a file.
     """
     if line not in _warned:
         _warned.add(line)
@@ -50,24 +49,24 @@ def warn_once(line, say=warn):
 
 
 def forget_warnings():
-    """Lets `warn_once` say every line again; for the beginning of a run or a command."""
+    """Resets `warn_once`, at the beginning of a run or a command."""
     _warned.clear()
 
 
 def first_line(error):
-    """First line of what an exception says, or its kind."""
+    """Returns the first line of the message of an exception, or the name of its class."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def check_counts(**counts):
-    """Raises a `UserError` for what is no whole number of at least 1."""
+    """Raises a `UserError` if an argument is not a positive integer."""
     for name, count in counts.items():
         if isinstance(count, bool) or not isinstance(count, numbers.Integral) or count < 1:
-            raise UserError(f"{name} must be 1, 2, …. Received: {name}={count}")
+            raise UserError(f"{name} must be a positive integer. Received: {name}={count}")
 
 
 def check_precision(precision):
-    """Raises a `UserError` for what is not in `PRECISIONS`."""
+    """Raises a `UserError` if a precision is not in `PRECISIONS`."""
     if precision not in PRECISIONS:
         raise UserError(
             f"precision must be {' or '.join(PRECISIONS)}. Received: precision={precision}"
@@ -75,7 +74,7 @@ def check_precision(precision):
 
 
 def check_choice(name, value, choices):
-    """Raises a `UserError` that names the nearest choice for a value that is none of them."""
+    """Raises a `UserError` with a suggestion if a value is not one of the choices."""
     if value not in choices:
         raise UserError(
             f"{name} must be one of {', '.join(choices)}. "
@@ -84,15 +83,15 @@ def check_choice(name, value, choices):
 
 
 def nearest(name, names, prefix=""):
-    """Returns `. Did you mean ...?` for the name that was probably meant, or nothing.
+    """Returns `. Did you mean ...?` with the most similar names, or "".
 
-    Words may be in another order (`macro_f1`), more than needed (`num_train_epochs`), initials
-    (`lr`) or misspelt. Of dotted names the last part alone may be given.
+    The given name may have words in another order (`macro_f1`), additional words
+    (`num_train_epochs`), initials (`lr`) or typos, or be the last component of a dotted name.
 
     Args:
-        name: What was given.
-        names: What there is.
-        prefix: Stands before the name in the answer.
+        name: The unknown name.
+        names: The known names.
+        prefix: Prefix of the names in the result.
     """
     name = "" if name is None else str(name).lower()[:100]
     scores = {known: _similarity(name, str(known).lower()) for known in names}
@@ -102,7 +101,7 @@ def nearest(name, names, prefix=""):
 
 
 def _similarity(name, known):
-    """A number from 0 to 1."""
+    """Returns a similarity from 0 to 1."""
     words, leaf = _words(name), known.rpartition(".")[2]
     common = len(set(words) & set(_words(known)))
     if name in (known, leaf):

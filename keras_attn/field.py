@@ -16,13 +16,14 @@ class Field:
         help: Description with the unit, shown as one line of `--help`.
         choices: Valid values; empty: no restriction.
         low: Inclusive lower bound, or None.
-        high: Inclusive upper bound, used with `low` or `above`, or None.
+        high: Inclusive upper bound, or None.
         above: Exclusive lower bound, or None.
         below: Exclusive upper bound, or None.
         chosen: Whether a run chooses the value if it is unset. A resumed run keeps the choice.
         resume: Which values a resumed run accepts: "same", only the value of the first start;
             "any", any value; "first", any value, but the value of the first start is used.
-        before: Value in workdirs of versions without the field; None: the default.
+        before: Value that stands for the field in workdirs of versions without it; None: the
+            default.
     """
 
     default: Any
@@ -46,22 +47,29 @@ class Field:
         """Default value; None if the field is unset by default."""
         return None if isinstance(self.default, type) else self.default
 
+    @property
+    def value_if_missing(self) -> Any:
+        """Value that stands for the field in a saved config without it."""
+        return self.value if self.before is None else self.before
+
     def violated_bound(self, value: float) -> str | None:
-        """Returns the bound that a number violates, such as `above 0`, or None."""
-        interval = None
-        if self.high is not None:
-            lowest = f"[{self.low}" if self.above is None else f"({self.above}"
-            interval = f"in {lowest}, {self.high}]"
-        if self.low is not None and not self.low <= value:
-            return interval or f"at least {self.low}"
-        if self.above is not None and not self.above < value:
-            return interval or f"above {self.above}"
-        if self.high is not None and not value <= self.high:
-            return interval
-        if self.below is not None and not value < self.below:
-            return f"below {self.below}"
-        bounded = self.low is not None or self.above is not None
-        return "finite" if bounded and not math.isfinite(value) else None
+        """Returns the bounds, such as `above 0` or `in [0, 1)`, if a number violates them."""
+        lowest = self.low if self.above is None else self.above
+        highest = self.high if self.below is None else self.below
+        valid = (
+            (self.low is None or self.low <= value)
+            and (self.above is None or self.above < value)
+            and (self.high is None or value <= self.high)
+            and (self.below is None or value < self.below)
+        )
+        if valid:
+            return "finite" if lowest is not None and not math.isfinite(value) else None
+        if lowest is None:
+            return f"at most {highest}" if self.below is None else f"below {highest}"
+        if highest is None:
+            return f"at least {lowest}" if self.above is None else f"above {lowest}"
+        left, right = "[" if self.above is None else "(", "]" if self.below is None else ")"
+        return f"in {left}{lowest}, {highest}{right}"
 
     def check(self, name: str, value: Any) -> None:
         """Checks a value.

@@ -1,26 +1,27 @@
-"""Keeps what is freed for the next step; C's library would give large blocks back at once."""
+"""Settings of malloc that reuse freed memory instead of returning it to the system."""
 
 import ctypes
 import os
 
-# Of glibc's malloc.h.
+# Constants of glibc's malloc.h.
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX, _ARENA_MAX = -1, -2, -4, -8
 
 
 def keep_freed_memory():
-    """Lets this process reuse its memory instead of asking the system for it in every step.
+    """Makes this process reuse freed memory in the next training step.
 
-    A training step takes and frees hundreds of megabytes. Blocks that are mapped one by one, and
-    the heaps of threads, go back when they are freed, and the next step has to wait until the
-    system has cleared every page of them again. So: no such blocks, one heap, never trimmed.
-    Numbers do not change. Measured on 2 cores; where many threads wait for the one heap, give
-    other settings of malloc in the environment: then, or without glibc, nothing is done.
+    A training step allocates and frees hundreds of megabytes. By default, glibc returns
+    memory-mapped blocks and the heaps of threads to the system, which must clear every page before
+    the next step can use it. This function disables memory-mapped blocks, thread heaps and
+    trimming; numerical results do not change. The benefit was measured on 2 cores. With many
+    threads, a single heap may be slower; if the environment contains settings of malloc, or
+    without glibc, nothing is changed.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if os.name == "posix" else None
-    asked = "glibc.malloc." in os.environ.get("GLIBC_TUNABLES", "") or any(
+    configured = "glibc.malloc." in os.environ.get("GLIBC_TUNABLES", "") or any(
         name.startswith("MALLOC_") for name in os.environ
     )
-    if mallopt is None or asked:
+    if mallopt is None or configured:
         return
     mallopt(_MMAP_MAX, 0)
     mallopt(_TRIM_THRESHOLD, -1)

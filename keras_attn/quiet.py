@@ -1,4 +1,4 @@
-"""TensorFlow's own messages, which mean nothing to users, kept off the terminal."""
+"""Suppression of messages of TensorFlow that are irrelevant for users."""
 
 import importlib
 import os
@@ -7,21 +7,21 @@ import tempfile
 
 
 def import_quietly():
-    """Imports TensorFlow without its notes on CPU and GPU, which no setting turns off."""
+    """Imports TensorFlow without its messages about CPU and GPU, which no setting disables."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     sys.stderr.flush()
-    kept = os.dup(2)
-    with tempfile.TemporaryFile() as notes:
-        os.dup2(notes.fileno(), 2)
+    stderr = os.dup(2)
+    with tempfile.TemporaryFile() as messages:
+        os.dup2(messages.fileno(), 2)
         try:
             tensorflow = importlib.import_module("tensorflow")
             tensorflow.config.list_physical_devices()
-            # It takes several runs in one process for one function that is traced again.
+            # Suppresses warnings about retracing, which mistake several runs for one function.
             tensorflow.get_logger().setLevel("ERROR")
         except BaseException:
-            notes.seek(0)
-            os.write(kept, notes.read())
+            messages.seek(0)
+            os.write(stderr, messages.read())
             raise
         finally:
-            os.dup2(kept, 2)
-            os.close(kept)
+            os.dup2(stderr, 2)
+            os.close(stderr)

@@ -1,10 +1,10 @@
-"""Names that Keras finds in its files, known to it before the modules that define them are loaded.
+"""Registration of classes with Keras before the modules that define them are imported.
 
-`import keras, keras_attn` is to be enough for `keras.saving.load_model`. But the classes register
-themselves when their modules are imported, which takes Keras and its backend, and commands import
-this package to print their `--help` in a tenth of a second. Keras has no hook for a name that it
-does not know. So its registry gets a placeholder for each name, which imports the real class when
-a file needs it: at once if Keras is imported already, and else right after somebody imports it.
+After `import keras, keras_attn`, `keras.saving.load_model` must find all classes. But the classes
+register themselves when their modules are imported, which is slow because it imports Keras and its
+backend, while commands import this package to print `--help`. Keras has no hook for unknown names.
+Therefore its registry receives a placeholder for each name, which imports the class on first use.
+The placeholders are registered now if Keras is already imported, else right after its import.
 """
 
 import importlib
@@ -83,11 +83,11 @@ FUNCTIONS = {"keras_attn.ops.activations": ("gelu_erf", "gelu_tanh")}
 
 
 def register_with_keras(classes_of_members=dict):
-    """Registers a placeholder for each name, now or when Keras has been imported.
+    """Registers a placeholder for each name, now or once Keras is imported.
 
     Args:
-        classes_of_members: Function that returns further classes, as `CLASSES`: those that families
-            and tasks declare.
+        classes_of_members: Function that returns the classes that families and tasks declare, in
+            the form of `CLASSES`.
     """
     if "keras" in sys.modules:
         _register(sys.modules["keras"], classes_of_members)
@@ -108,7 +108,7 @@ def _register(keras, classes_of_members=dict):
 
 
 class _UnloadedClass:
-    """What the registry holds until the module of a class is imported, which registers itself."""
+    """Placeholder in the registry until the module of a class is imported."""
 
     def __init__(self, module, name):
         self.module, self.name = module, name
@@ -121,12 +121,12 @@ def _unloaded_function(module, name):
     def function(*args, **kwargs):
         return getattr(importlib.import_module(module), name)(*args, **kwargs)
 
-    function.__name__ = f"keras_attn>{name}"  # as Keras writes the real one into files
+    function.__name__ = f"keras_attn>{name}"  # the name in the files of Keras
     return function
 
 
 class _AfterKeras(importlib.abc.MetaPathFinder):
-    """Finds Keras as the other finders do, and registers the placeholders once it has run."""
+    """Import hook that registers the placeholders after the import of Keras."""
 
     def __init__(self, classes_of_members):
         self._classes_of_members = classes_of_members

@@ -1,13 +1,13 @@
-"""The families, tasks and engines that runs are made of: one line for each.
+"""The registry of families, tasks and engines, with one line for each member.
 
-Each is a package. Its light module `fields` has an instance of the dataclass of
-`keras_attn.declarations` named `FIELDS`: what commands need to know before Keras is imported. Its
-module `family`, `task` or `engine` has the object that implements
+Each member is a package. Its module `fields` defines an instance of a dataclass of
+`keras_attn.declarations` named `FIELDS`, for the commands, and does not import Keras. Its module
+`family`, `task` or `engine` defines the object that implements
 `keras_attn.families.contract.Family` or `keras_attn.tasks.contract.Task`, or the class that
 implements `keras_attn.training.engines.contract.Engine`.
 
-Installed packages add members by entry points of the groups `keras_attn.family`, `keras_attn.task`
-and `keras_attn.engine`: the name and the package.
+Installed packages add members with entry points of the groups `keras_attn.family`,
+`keras_attn.task` and `keras_attn.engine`, which map the name to the package.
 """
 
 import importlib
@@ -17,17 +17,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from keras_attn.declarations import EngineFields, FamilyFields, TaskFields
-from keras_attn.errors import UserError, nearest
+from keras_attn.errors import UserError, first_line, nearest
 
 
 class Registry:
-    """Members by name, each imported when it is first used.
+    """Members by name, each imported on first use.
 
     Args:
-        what: "family", "task" or "engine": the module and, in upper case, the name of a member's
-            object.
+        what: "family", "task" or "engine": the name of the module and, in upper case, of the object
+            of a member.
         packages: Dict from names to packages.
-        declares: Class of the `FIELDS` in the module `fields` of a member.
+        declares: Class of `FIELDS` in the module `fields` of a member.
     """
 
     def __init__(self, what: str, packages: dict[str, str], declares: type):
@@ -40,24 +40,26 @@ class Registry:
         """Adds a member.
 
         Args:
-            name: Name in configs and in config.json; of an engine, the value of `--engine`.
+            name: Name in configs and in config.json; for an engine, the value of `--engine`.
             package: Package with the modules `fields` and `family`, `task` or `engine`.
 
         Raises:
-            ValueError: If another package has the name, or the package lacks its declaration.
+            UserError: If another package has the name.
+            ValueError: If the package lacks its declaration.
         """
         self._declaration(package)
-        self._add(name, package)
+        self._packages = self._with(self._packages, name, package)
 
-    def _add(self, name, package):
-        if self._packages.setdefault(name, package) != package:
-            raise ValueError(
-                f"The {self.what} {name!r} is registered already. "
-                f"Received: {package}, there is {self._packages[name]}"
+    def _with(self, packages, name, package):
+        if packages.get(name, package) != package:
+            raise UserError(
+                f"Two packages register the {self.what} {name!r}: {packages[name]} and {package}. "
+                "Uninstall one of them"
             )
+        return {**packages, name: package}
 
     def fields(self, name: str) -> Any:
-        """Returns what a member declares: its `FIELDS`."""
+        """Returns the declaration `FIELDS` of a member."""
         return self._declaration(self.package(name))
 
     def _declaration(self, package):
@@ -87,7 +89,7 @@ class Registry:
 
     @property
     def registered(self) -> tuple[str, ...]:
-        """Names of the members but for those of installed packages, which take 10 ms to find."""
+        """Names of the members without those of installed packages, whose search takes 10 ms."""
         return tuple(self._packages)
 
     def __contains__(self, name: object) -> bool:
@@ -96,11 +98,26 @@ class Registry:
         return name in self._packages
 
     def _discover(self):
-        """Adds the members of installed packages, once: finding them takes milliseconds."""
-        if not self._discovered:
-            self._discovered = True
-            for entry in importlib.metadata.entry_points(group=f"keras_attn.{self.what}"):
-                self._add(entry.name, entry.value)
+        """Adds the members of installed packages on the first call.
+
+        Raises:
+            UserError: If two packages register the same name, or a declaration cannot be imported.
+                Then no member is added.
+        """
+        if self._discovered:
+            return
+        packages = self._packages
+        for entry in importlib.metadata.entry_points(group=f"keras_attn.{self.what}"):
+            packages = self._with(packages, entry.name, entry.value)
+            try:
+                self._declaration(entry.value)
+            except Exception as error:  # code of another author
+                raise UserError(
+                    f"Cannot use the {self.what} {entry.name!r} of the installed package "
+                    f"{entry.value}. Update or uninstall it. "
+                    f"Received: {type(error).__name__}: {first_line(error)}"
+                ) from error
+        self._packages, self._discovered = packages, True
 
     def package(self, name: str) -> str:
         """Returns the package of a member; raises a `UserError` for an unknown name."""
@@ -143,10 +160,10 @@ ENGINES = Registry(
     EngineFields,
 )
 
-# The task of a config that names none, by command.
+# The default task of each command.
 DEFAULT_TASKS = {"pretrain": "masked_lm", "finetune": "classification"}
 
-# The names of version 0.1 for pairs of family and task, in `kind` of config.json.
+# Names of version 0.1 for pairs of family and task, in `kind` of config.json.
 _KINDS = {
     ("bert", "masked_lm"): "pretraining",
     ("bert", "backbone"): "encoder",
@@ -161,7 +178,7 @@ _KINDS = {
 
 
 def kind_of(family: str, task: str) -> str:
-    """Returns the `kind` in the config.json of a run.
+    """Returns the `kind` of a run in config.json.
 
     Args:
         family, task: Names.
@@ -170,7 +187,7 @@ def kind_of(family: str, task: str) -> str:
 
 
 def family_and_task(kind: str) -> tuple[str, str] | None:
-    """Returns the names of family and task of a `kind`; None if it is unknown."""
+    """Returns the names of the family and the task of a `kind`; None if it is unknown."""
     for family in FAMILIES:
         for task in TASKS:
             if kind_of(family, task) == kind:
@@ -179,12 +196,12 @@ def family_and_task(kind: str) -> tuple[str, str] | None:
 
 
 def task_of_config(config: Any, default: str, command: str | None = None) -> str:
-    """Returns the name of the task that a config asks for.
+    """Returns the name of the task of a config.
 
     Args:
         config: ConfigDict, or a nested dict.
-        default: Name of the task of a config whose `data.task` names none.
-        command: "pretrain" or "finetune": of its tasks alone; None: of all.
+        default: Result if `data.task` does not name a task.
+        command: "pretrain" or "finetune": only its tasks; None: all tasks.
     """
     named = config.get("data", {}).get("task")
     for name in TASKS if named is not None else ():

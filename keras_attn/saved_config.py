@@ -1,5 +1,4 @@
-"""Saved configs: checked, completed with the fields that their version lacked, and compared with
-the config of a run that resumes them."""
+"""Saved configs: checked, completed with missing fields, and compared when a run is resumed."""
 
 import json
 from reprlib import repr as shorten
@@ -10,11 +9,11 @@ from keras_attn.registry import FAMILIES, family_and_task
 
 
 def complete(config, kind):
-    """Adds the fields that a saved config lacks, with their defaults.
+    """Adds the missing fields of a saved config, with the values of `Field.value_if_missing`.
 
     Args:
         config: Nested dict of a config.json.
-        kind: Of its run; the config of a kind that is not known stays as it is.
+        kind: Kind of the run; the config of an unknown kind is returned unchanged.
 
     Returns:
         A new nested dict.
@@ -25,15 +24,11 @@ def complete(config, kind):
     family, task = known
     defaults = default_config(task, family)
     defaults.update_from_flattened_dict(
-        {
-            name: field.before
-            for name, field in declared(task, family).items()
-            if field.before is not None
-        }
+        {name: field.value_if_missing for name, field in declared(task, family).items()}
     )
     defaults = defaults.to_dict()
     del defaults["workdir"]
-    if "lowercase" in defaults["data"]:  # None is for a run that has not begun
+    if "lowercase" in defaults["data"]:  # saved configs contain the value that the run chose
         defaults["data"]["lowercase"] = FAMILIES[family].tokenizers.lowercase
     return _merged(defaults, config)
 
@@ -49,19 +44,19 @@ def _merged(defaults, given):
 
 
 def checked(config, kind, path):
-    """The config out of a config.json, each field of the type that it is declared with.
+    """Checks the types and bounds of the fields of a saved config.
 
     Args:
         config: Nested dict.
-        kind: Of the run.
-        path: Of the file, for messages.
+        kind: Kind of the run.
+        path: Path of the config.json, for messages.
 
     Returns:
-        A nested dict without the fields that are null though they must have a value: they count as
-        missing. Fields that are not declared, of other versions, stay as they are.
+        A nested dict without the fields that are null but require a value, which count as missing.
+        Unknown fields, of other versions, are not changed.
 
     Raises:
-        UserError: Names the first field of another type or out of range.
+        UserError: Names the first field with an invalid type or value.
     """
     known = family_and_task(kind)
     if known is None:
@@ -92,7 +87,7 @@ def _typed(found, defaults, path, prefix):
             try:
                 if isinstance(value, bool) and defaults.get_type(name) is not bool:
                     raise TypeError
-                defaults[name] = value  # which checks the type
+                defaults[name] = value  # checks the type
             except (TypeError, ValueError) as error:
                 raise UserError(
                     f"{prefix}{name} must be of type {defaults.get_type(name).__name__}"
@@ -103,42 +98,42 @@ def _typed(found, defaults, path, prefix):
 
 
 def check_same(old, new, fields):
-    """Checks that a run is resumed with its own config.
+    """Checks that a resumed run has its saved config.
 
     Args:
-        old, new: Nested dicts of the saved config and of that of the run.
-        fields: Dict of the `Field`s by dotted name; their defaults stand for what the old version
-            lacked, and `resume` says which may differ.
+        old, new: Nested dicts of the saved config and of the config of the resumed run.
+        fields: Dict of the `Field`s by dotted name; `Field.resume` determines which may differ.
 
     Raises:
-        UserError: Names the first field that differs and may not.
+        UserError: Names the first field that differs and must not.
     """
     new = flatten(json.loads(json.dumps(new)))
-    old = {**{name: fields[name].value for name in new if name in fields}, **flatten(old)}
+    missing = {name: fields[name].value_if_missing for name in new if name in fields}
+    old = {**missing, **flatten(old)}
     for name in sorted({*old, *new}):
         is_fixed = name not in fields or fields[name].resume == "same"
         if is_fixed and old.get(name) != new.get(name):
             ends = name.removeprefix("train.") in ENDS
             raise UserError(
-                f"A resumed run must keep {name}; choose another --workdir or the old value"
-                f"{', and no other end of the run' if ends else ''}. "
-                f"Received: {name}={new.get(name)}, was {old.get(name)}"
+                f"A resumed run cannot change {name}. Restore the old value"
+                f"{' and set no other length of the run' if ends else ''}, or choose another "
+                f"--workdir. Received: {name}={new.get(name)}, was {old.get(name)}"
             )
 
 
 def fields_to_keep(old, new, fields):
-    """Values that a resumed run takes from the saved config.
+    """Returns the values that a resumed run takes from the saved config.
 
     Args:
         old, new, fields: See `check_same`.
 
     Returns:
-        Dict from dotted names to values: of unset fields what the run chose, and those that only
-        the beginning of a run uses.
+        Dict from dotted names to values: the choices of the run for unset fields, and the fields
+        that are only used at the start of a run.
     """
     old, new = flatten(old), flatten(new)
     ends = [f"train.{name}" for name in ENDS]
-    given = any(new.get(name) is not None for name in ends)  # another number of steps, say
+    given = any(new.get(name) is not None for name in ends)
     return {
         name: old[name]
         for name, field in fields.items()
@@ -150,7 +145,7 @@ def fields_to_keep(old, new, fields):
 
 
 def flatten(tree, prefix=""):
-    """A nested dict as one level, with dotted names."""
+    """Flattens a nested dict to dotted names."""
     flat = {}
     for name, value in tree.items():
         if isinstance(value, dict):

@@ -1,22 +1,24 @@
-"""The folder a run leaves behind: what is in it, writing and reading it.
+"""The working directory of a run, with these files:
 
     config.json      the resolved config, architecture, hashes of the data, versions, the command
-    vocab.txt        files of the tokenizer, those of its kind in text/recipes.py
-    labels.json      files of the task, `TaskFields.files`
+    vocab.txt        files of the tokenizer; see text/recipes.py
+    labels.json      files of the task; see `TaskFields.files`
     data/            shards of token ids
     checkpoints/     see training/checkpoints.py
-    metrics.jsonl    one record a step
+    metrics.jsonl    one record per step
     events/          the same for TensorBoard
     results.json     at the end: final metrics, steps, speed, versions, data hashes
     model.keras      the trained model, written after results.json
-    report.html      a page on the validation of a finetuned model
+    report.html      the report on the validation of a finetuned model
 
-A folder of several runs has `results.json`, `report.html` and `settings.json`, the fields that they
-share. The first names the best of them as `best_run`: for who reads the folder it stands for that
-one.
+The folder of several runs contains `results.json`, `report.html` and `settings.json`, the fields
+that all runs share. `best_run` in results.json names the best run, which is used when the folder is
+loaded.
 """
 
+import contextlib
 import hashlib
+import importlib.metadata
 import os
 import platform
 import posixpath
@@ -24,6 +26,7 @@ import re
 import sys
 import tempfile
 
+import keras
 import tensorflow as tf
 
 import keras_attn
@@ -37,25 +40,25 @@ from keras_attn.saved_config import checked, complete
 from keras_attn.text.recipes import KINDS
 from keras_attn.training.checkpoints import Checkpoints
 
-WORTH_KEEPING_SECONDS = 60.0
+WORTH_KEEPING_SECONDS = 60.0  # of text preparation
 
 
 def member_files():
-    """Names of the files that tokenizers and tasks write to a workdir before its config.json."""
+    """Returns the names of the files of tokenizers and tasks in a workdir."""
     return {
         *(name for tokenizers in KINDS.values() for name in tokenizers.files),
         *(name for task in TASKS for name in TASKS.fields(task).files),
     }
 
 
-def kind_of(folder):
-    """Kind of the run that a folder is of; None if it is of none."""
+def read_kind(folder):
+    """Returns the `kind` in the config.json of a folder; None if the folder is not a workdir."""
     found = read_if_complete(posixpath.join(str(folder), "config.json"))
     return found.get("kind") if isinstance(found, dict) else None
 
 
 def run_folder(folder):
-    """The folder of the run that a folder of several stands for, or the folder itself."""
+    """Returns the folder of the best run if a folder has several runs, else the folder itself."""
     path = posixpath.join(folder, "results.json")
     if not exists(path) or exists(posixpath.join(folder, "config.json")):
         return folder
@@ -68,30 +71,31 @@ def run_folder(folder):
 
 
 def check_run_name(name, path):
-    """Raises UserError unless a name in a results.json is that of a folder beside it."""
+    """Raises a `UserError` if the name of a run in a results.json is not a plain folder name."""
     if not isinstance(name, str) or not re.fullmatch(r"\w[\w.+-]*", name):
-        raise UserError(f"{path} must name its runs, folders beside it. Received: {name!r}")
+        raise UserError(f"{path} must name runs by the folders beside it. Received: {name!r}")
 
 
 def began_as_released(saved):
-    """Whether the weights of a run began as those of a released model.
+    """Returns whether the initial weights of a run are from a released model.
 
     Args:
-        saved: Its config.json. Version 0.1 wrote whether it began from another model at all.
+        saved: Content of its config.json. Version 0.1 has no entry `released`; then this returns
+            whether the run had pretrained weights.
     """
     return bool(saved.get("released", saved.get("converted") or saved["config"].get("pretrained")))
 
 
 class Workdir:
-    """Paths and small files of a run's folder.
+    """The small files of a working directory.
 
     Args:
-        path: The folder; any filesystem of `tf.io.gfile`.
+        path: The folder, on any filesystem of `tf.io.gfile`.
     """
 
     def __init__(self, path):
         if not path:
-            raise UserError("A folder for the run is needed: --workdir. Received: workdir=None")
+            raise UserError("--workdir is required. Received: workdir=None")
         self.path = str(path).rstrip("/") or "/"
         self._lock = None
         self._made = False
@@ -101,7 +105,7 @@ class Workdir:
         return posixpath.join(self.path, name)
 
     def create(self):
-        """Makes the folder."""
+        """Creates the folder, if it does not exist."""
         if tf.io.gfile.exists(self.path) and not tf.io.gfile.isdir(self.path):
             raise UserError(f"--workdir must be a folder. Received: workdir={self.path}")
         self._made = not tf.io.gfile.exists(self.path)
@@ -109,35 +113,35 @@ class Workdir:
             tf.io.gfile.makedirs(self.path)
         except tf.errors.OpError as error:
             raise UserError(
-                f"--workdir cannot be made. Received: workdir={self.path}: {error.message}"
+                f"Cannot create the folder --workdir={self.path}: {error.message}"
             ) from error
         names = {name.rstrip("/") for name in tf.io.gfile.listdir(self.path)}
         self._unused = names <= {"lock"}
 
     def lock(self):
-        """Keeps a second run out until this process ends, however it ends: see `lock_file`."""
+        """Locks the folder against other runs until this process ends; see `lock_file`."""
         self._lock = lock_file(
             self / "lock",
-            f"One run at a time may use a workdir. Received: workdir={self.path}",
+            f"Only one run at a time can use a workdir. Received: workdir={self.path}",
         )
 
     def unlock(self):
-        """Lets other runs in."""
+        """Releases the lock."""
         if self._lock:
             self._lock.close()
             self._lock = None
 
     def read_json(self, name):
-        """Reads the object in a JSON file of the folder; None if there is no such file."""
+        """Reads the object in a JSON file of the folder; None if the file does not exist."""
         return read_object(self / name) if exists(self / name) else None
 
     def read_config(self, found=None):
-        """Reads config.json, checked to be what `start` wrote; None if there is none.
+        """Reads and checks config.json; None if it does not exist.
 
-        Fields that the config lacks, of an older version, have their defaults.
+        Fields that are missing in workdirs of older versions have their defaults.
 
         Args:
-            found: Content of the file, if it has been read already.
+            found: Content of the file, if it has already been read.
         """
         found = self.read_json("config.json") if found is None else found
         names = ("kind", "config", "architecture", "data_sha256")
@@ -149,21 +153,21 @@ class Workdir:
             and isinstance(found["config"], dict)
         ):
             raise UserError(
-                f"{self / 'config.json'} must be that of a run, with "
-                f"{', '.join(names)}. Received: something else"
+                f"{self / 'config.json'} is not the config of a run: it must contain "
+                f"{', '.join(names)}"
             )
         config = checked(found["config"], found["kind"], self / "config.json")
         return {**found, "config": complete(config, found["kind"])}
 
     def check_tokenizer(self, saved, names):
-        """Checks that the tokenizer's files are those that the run was made with.
+        """Checks that the files of the tokenizer have not changed since the run.
 
         Args:
-            saved: What config.json holds.
-            names: Of the files.
+            saved: Content of config.json.
+            names: Names of the files.
 
         Raises:
-            UserError: Names the first whose SHA-256 is not that in config.json.
+            UserError: Names the first file whose SHA-256 differs from config.json.
         """
         recorded = saved["data_sha256"] if isinstance(saved["data_sha256"], dict) else {}
         for name in names:
@@ -175,47 +179,47 @@ class Workdir:
                 )
 
     def write_json(self, name, value):
-        """Writes a JSON file so that readers see the old or the new one whole."""
-        # One run at a time writes here: what a killed one left unfinished is written over.
+        """Writes a JSON file atomically."""
+        # The workdir is locked, so the temporary file of a killed run can be overwritten.
         write_json(self / name, value, unfinished=self / f"{name}.tmp")
 
     def saved_run(self, kind):
-        """The config.json of the run to go on with; None before its first checkpoint.
+        """Returns the config.json of the run to resume; None before its first checkpoint.
 
         Raises:
-            UserError: If the folder holds another kind of run, or checkpoints alone.
+            UserError: If the folder contains another kind of run, or checkpoints without a config.
         """
         found = self.read_config()
         if found is not None and found["kind"] != kind:
             raise UserError(
-                f"--workdir must be new or one of {kind}. Received: "
-                f"workdir={self.path}, which holds {found['kind']}"
+                f"--workdir must be new, or contain a run of {kind}. Received: "
+                f"workdir={self.path}, a run of {found['kind']}"
             )
         if found is not None and found.get("converted"):
             raise UserError(
-                "A converted model is there to start from: --pretrained. Received: "
-                f"workdir={self.path}"
+                "A converted model cannot be resumed. Use it as --pretrained, with another "
+                f"--workdir. Received: workdir={self.path}"
             )
         if not Checkpoints(self / "checkpoints").steps():
             return None
         if found is None:
             raise UserError(
-                "A folder with checkpoints must have their config.json. "
-                f"Received: workdir={self.path}"
+                f"{self.path} has checkpoints, but no config.json. Restore the file, or choose "
+                "another --workdir"
             )
         return found
 
     def start(self, kind, config, architecture, hashes, heads, converted=False, released=False):
-        """Writes config.json: the folder now belongs to this run.
+        """Writes config.json, which makes the folder the workdir of a run.
 
         Args:
-            kind: "pretraining", "finetuning" or "reading"; "encoder" if converted.
-            config: Nested dict, JSON-able.
+            kind: See `keras_attn.registry.kind_of`.
+            config: JSON-serializable nested dict.
             architecture: Arguments of the backbone.
             hashes: SHA-256 of the data files, by name.
             heads: Further arguments of the task model.
-            converted: Whether no run of ours made it, so that none can go on with it.
-            released: Whether its weights began as those of a released model.
+            converted: Whether the model is a converted checkpoint, which cannot be resumed.
+            released: Whether the initial weights are from a released model.
         """
         self.write_json(
             "config.json",
@@ -233,10 +237,9 @@ class Workdir:
         )
 
     def remove_if_unused(self):
-        """Takes back what was written to a folder that was new or empty, up to `start`.
+        """Removes the new files from a folder that was new or empty, if `start` was not called.
 
-        Text that took long to prepare stays: it is whole, and the corrected
-        command finds it.
+        Text whose preparation took long is not removed: the corrected command uses it.
         """
         if not self._unused or tf.io.gfile.exists(self / "config.json"):
             return
@@ -254,14 +257,14 @@ class Workdir:
             tf.io.gfile.rmtree(self.path)
 
     def save_model(self, model):
-        """Writes model.keras, which `keras.saving.load_model` reads in safe mode.
+        """Writes model.keras, which `keras.saving.load_model` loads in safe mode.
 
         Raises:
-            UserError: If it cannot be written; names the disk that is full.
+            UserError: If the file cannot be written; names the disk if it is full.
         """
         path = self / "model.keras"
         remote = "://" in path
-        # Beside the file: the disk for temporary files may be smaller than the model.
+        # Written beside the file, because the disk of temporary files may be too small.
         staging = tempfile.TemporaryDirectory() if remote else temporary_folder(f"{path}.tmp")
         with reporting_failed_writes(path), staging as folder:
             local = os.path.join(folder, "model.keras")
@@ -274,14 +277,20 @@ class Workdir:
 
 
 def versions():
-    """Versions of what computes."""
-    import importlib.metadata
+    """Returns the versions of the libraries in use, by name.
 
-    names = ("keras", "tensorflow", "tensorflow-text", "sentencepiece", "sacrebleu", "numpy")
+    They are Python, this package, the Keras backend, and the requirements of this package, with
+    those of its extras, that this process has imported.
+    """
+    try:
+        requirements = importlib.metadata.requires("keras-attn") or ()
+    except importlib.metadata.PackageNotFoundError:  # a checkout that is not installed
+        requirements = ()
+    names = {re.match(r"[\w.-]+", requirement)[0] for requirement in requirements}
+    names |= {"keras", "numpy", keras.backend.backend()}
     found = {"keras_attn": keras_attn.__version__, "python": platform.python_version()}
-    for name in names:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            found[name] = None
+    for name in sorted(names):
+        if name.replace("-", "_") in sys.modules:
+            with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+                found[name] = importlib.metadata.version(name)
     return found

@@ -21,8 +21,7 @@ def main():
 
 def command():
     """Entry point of `python -m pretrain` and `keras-attn-pretrain`."""
-    define_run_flags()
-    run_command(main, __doc__, "pretrain")
+    run_command(main, __doc__, "pretrain", define_run_flags)
 
 
 if __name__ == "__main__":

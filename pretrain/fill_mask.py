@@ -44,8 +44,7 @@ def main():
 
 def command():
     """Entry point of `python -m pretrain.fill_mask` and `keras-attn-fill-mask`."""
-    define_flags()
-    run_command(main, __doc__)
+    run_command(main, __doc__, define_flags=define_flags)
 
 
 if __name__ == "__main__":

@@ -111,8 +111,7 @@ def main():
 
 def command():
     """Entry point of `python -m pretrain.prepare` and `keras-attn-prepare`."""
-    define_flags()
-    run_command(main, __doc__)
+    run_command(main, __doc__, define_flags=define_flags)
 
 
 if __name__ == "__main__":

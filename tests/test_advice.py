@@ -1,4 +1,4 @@
-"""Every field, flag and package extra that a message names is one that can be given."""
+"""Every field, flag and package extra that a message names exists."""
 
 import ast
 import pathlib
@@ -36,7 +36,7 @@ def _calls(pattern):
                     yield f"{path.relative_to(ROOT)}:{node.lineno}", node
 
 
-def test_messages_name_fields_and_flags_that_exist():
+def test_messages_name_existing_fields_and_flags():
     known = {name for task in TASKS for name, _ in fields(default_config(task))}
     groups = {name.split(".")[0] for name in known if "." in name}
     flags = {
@@ -62,7 +62,7 @@ def test_messages_name_fields_and_flags_that_exist():
     assert not wrong and seen > 150
 
 
-def test_messages_name_extras_that_can_be_installed():
+def test_messages_name_existing_extras():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
         "optional-dependencies"
     ]

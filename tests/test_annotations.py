@@ -14,7 +14,7 @@ ROOT = pathlib.Path(keras_attn.__file__).parent
 
 
 def packages():
-    """Names of the modules of the package that define `__all__`."""
+    """Returns the names of the modules of the package that define `__all__`."""
     for path in sorted(ROOT.rglob("*.py")):
         targets = [
             target
@@ -103,5 +103,5 @@ def test_a_missing_annotation_is_found(value, expected, monkeypatch):
     assert [name for function in functions_of(value) for name in lacks(function)] == expected
 
 
-def test_the_package_says_that_it_is_typed():
+def test_the_package_is_marked_as_typed():
     assert (ROOT / "py.typed").is_file()

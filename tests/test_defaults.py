@@ -1,4 +1,4 @@
-"""Configs: what scripts rely on is there and can be set."""
+"""Default configs: fields that scripts rely on exist and can be set."""
 
 import pathlib
 import re
@@ -74,7 +74,7 @@ def test_a_field_without_default_has_a_type(field, value, wrong):
         config.update_from_flattened_dict({field: wrong})
 
 
-def test_the_config_of_translation_is_that_of_its_kind():
+def test_the_defaults_of_a_task_name_the_task():
     module = runpy.run_path(str(CONFIGS / "multi30k.py"))
     check_fields(module["get_config"](), "translation", "transformer")
     assert "python -m finetune --config=configs/multi30k.py" in module["__doc__"]
@@ -147,7 +147,7 @@ def _ended(config):
         ("xlnet_small", "xlnet", "permutation_lm", (4, 512, 8)),
     ],
 )
-def test_the_configs_of_the_other_families_are_those_of_their_task(name, family, task, shape):
+def test_the_configs_of_other_families_have_the_fields_of_their_task(name, family, task, shape):
     module = runpy.run_path(str(CONFIGS / f"{name}.py"))
     config = module["get_config"]()
     assert config.data.task == kind_of(family, task)
@@ -161,7 +161,7 @@ def test_the_configs_of_the_other_families_are_those_of_their_task(name, family,
 @pytest.mark.parametrize(
     ("family", "task"), [("bert", "masked_lm"), ("gpt2", "causal_lm"), ("xlnet", "permutation_lm")]
 )
-def test_the_help_names_the_libraries_whose_weights_a_family_takes(family, task):
+def test_the_help_names_the_libraries_whose_checkpoints_a_family_supports(family, task):
     libraries = {
         "huggingface": "transformers",
         "kerashub": "KerasHub",
@@ -169,12 +169,12 @@ def test_the_help_names_the_libraries_whose_weights_a_family_takes(family, task)
         "google": {"bert": "google-research/bert"}.get(family, "zihangdai/xlnet"),
     }
     config = default_config(task)
-    told = meaning(config, "pretrained")
-    places = re.findall(r"a checkpoint of (.*), or hf:NAME", told)[0]
+    text = meaning(config, "pretrained")
+    places = re.findall(r"a checkpoint of (.*), or hf:NAME", text)[0]
     assert set(re.split(", | or ", places)) == {
         libraries[name] for name in FAMILIES.fields(family).formats if name != "workdir"
     }
-    # Of a classifier, those of any family.
+    # A classifier supports the checkpoints of all families.
     assert {*re.split(", | or ", places)} <= set(
         re.split(
             ", | or ", meaning(finetuning_defaults(), "pretrained").partition("a checkpoint of ")[2]
@@ -206,13 +206,13 @@ def test_the_published_values_are_those_of_the_family():
         translation_defaults,
     ],
 )
-def test_the_help_says_that_data_may_come_from_standard_input(defaults):
+def test_the_help_mentions_standard_input(defaults):
     config = defaults()
     name = "data.train.source" if "source" in (config.data.train or ()) else "data.train"
     assert "- for standard input" in meaning(config, name)
 
 
-def test_a_config_written_by_hand_takes_the_defaults():
+def test_missing_fields_of_a_config_file_have_their_defaults():
     config = ml_collections.ConfigDict({"data": {"train": "x.txt"}, "train": {"steps": 3}})
     match_task(config, "masked_lm")
     whole = pretraining_defaults()
@@ -220,18 +220,18 @@ def test_a_config_written_by_hand_takes_the_defaults():
     assert config.to_dict() == whole.to_dict()
 
 
-def test_tasks_of_one_config_keep_it_and_list_themselves_in_its_help():
+def test_tasks_with_a_joint_config_are_listed_in_its_help():
     config = finetuning_defaults()
     before = config.to_dict()
     for name in ("multilabel", "sst2", "reading_comprehension"):
         select_task(config, name)
     assert config.to_dict() == before == default_config("span_qa").to_dict()
-    told = meaning(config, "data.task")
+    text = meaning(config, "data.task")
     for name in ("classification", "span_qa"):
-        assert TASKS.fields(name).summary in told and TASKS.fields(name).names[0] in told
+        assert TASKS.fields(name).summary in text and TASKS.fields(name).names[0] in text
 
 
-def test_a_config_becomes_that_of_a_task_with_other_fields():
+def test_selecting_a_task_changes_the_fields_of_a_config():
     config = finetuning_defaults()
     config.train.steps, config.data.label = 7, "stars"
     select_task(config, "counting")
@@ -239,7 +239,7 @@ def test_a_config_becomes_that_of_a_task_with_other_fields():
     wanted.train.steps, wanted.data.task = 7, "counting"
     assert config.data.word == "good" and "stride" not in config.data
     with config.unlocked():
-        del config.data["label"]  # which is set, so that the run can say that it is unknown
+        del config.data["label"]  # fields that are set stay, and are reported as unknown
     assert config.to_dict() == wanted.to_dict()
     assert meaning(config, "data.word") == "word to count"
     assert "counting: how often" in meaning(finetuning_defaults(), "data.task")
@@ -252,7 +252,7 @@ def test_two_configs_share_nothing():
     assert second.train.seed == 0
 
 
-def test_choices_are_those_of_the_modules_that_take_them():
+def test_choices_equal_those_of_the_modules_that_use_them():
     from keras_attn.tasks.pretraining.masked_examples import SEGMENTS
     from keras_attn.text import subwords
     from keras_attn.training import optimizers, schedules
@@ -270,14 +270,16 @@ def test_choices_are_those_of_the_modules_that_take_them():
     [
         (Field(1, "", above=0), (1, 0.5), (0, -1, float("nan")), "above 0"),
         (Field(0, "", low=0), (0, 1e9), (-1,), "at least 0"),
-        (Field(0.1, "", low=0, below=1), (0, 0.99), (1, 2), "below 1"),
+        (Field(0.1, "", low=0, below=1), (0, 0.99), (1, 2, -1), r"in \[0, 1\)"),
+        (Field(0.1, "", high=1), (1, -5), (1.5,), "at most 1"),
+        (Field(0.1, "", below=1), (0.5, -5), (1,), "below 1"),
         (Field(1.0, "", above=0), (), (float("inf"),), "finite"),
         (Field(1.0, "", above=0, high=1), (1, 0.5), (0, 1.5, float("nan")), r"in \(0, 1\]"),
         (Field(0, "", low=0, high=2), (0, 2), (-1, 3), r"in \[0, 2\]"),
         (Field("a", "", choices=("a", "b")), ("a", "b", None), ("c",), "one of a, b"),
     ],
 )
-def test_a_field_takes_the_values_that_it_declares(field, good, bad, bound):
+def test_a_field_accepts_the_values_that_it_declares(field, good, bad, bound):
     for value in good:
         field.check("x", value)
     for value in bad:

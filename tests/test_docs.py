@@ -1,4 +1,4 @@
-"""The documentation: code runs, commands name flags and fields that exist, links lead somewhere."""
+"""The documentation: code runs; flags, fields and link targets exist."""
 
 import pathlib
 import re
@@ -14,7 +14,7 @@ from keras_attn.defaults import fields
 ROOT = pathlib.Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 WORKDIRS = ROOT / "tests/golden/workdirs_0_1"
-# Workdirs that pages use, and committed ones with a model of the same kind.
+# Workdirs that pages use, and committed models of the same kind.
 STANDS_FOR = {
     "runs/mini": "bert",
     "runs/reviews": "bert_classifier",
@@ -62,12 +62,12 @@ def test_python_code_of_a_page_runs(path, folder, monkeypatch):
         if "    ...\n" in code:  # an excerpt of a file
             continue
         compiled = compile("\n" * line + code, path, "exec")
-        if not re.search(r"keras_attn\.(finetune|pretrain)\(|served/", code):  # which train
+        if not re.search(r"keras_attn\.(finetune|pretrain)\(|served/", code):  # these train a model
             exec(compiled, names)
 
 
 def _help(module, config):
-    """What `--help` prints; it imports no TensorFlow and takes a tenth of a second."""
+    """Returns the output of `--help`, which does not import TensorFlow."""
     command = [sys.executable, "-m", module, *([f"--config={config}"] if config else []), "--help"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, (command, done.stderr)

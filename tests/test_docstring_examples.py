@@ -1,4 +1,4 @@
-"""The examples in docstrings give what they say."""
+"""The examples in docstrings have the documented results."""
 
 import doctest
 import importlib
@@ -26,7 +26,7 @@ MODULES = sorted(
 @pytest.mark.parametrize(
     "name",
     [
-        # tests/ops/test_attention.py runs these, with names of its own.
+        # tests/ops/test_attention.py runs these with its own names.
         name
         for name in MODULES
         if name != "keras_attn.ops.attention"
@@ -42,13 +42,13 @@ def test_examples_are_found():
 
 
 @pytest.mark.parametrize("owner", [layers, models], ids=["layers", "models"])
-def test_every_class_has_an_example_with_a_number_that_comes_out(owner):
+def test_every_class_has_an_example_with_a_numeric_result(owner):
     for name in owner.__all__:
         public = getattr(owner, name)
         examples = doctest.DocTestParser().get_examples(public.__doc__)
         assert public.__module__ in MODULES
         assert any(re.search(rf"\b{name}[.(]", example.source) for example in examples), name
-        # A shape, `(2, 3)`, says nothing of what is in it.
+        # A shape, `(2, 3)`, does not show the values.
         assert any(
             re.search(r"\d", re.sub(r"\([^()]*\)", "", example.want)) for example in examples
         ), name

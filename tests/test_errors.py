@@ -1,4 +1,4 @@
-"""Messages: the name that was probably meant, and no more than a screen of text."""
+"""Messages suggest similar names and have a maximum length."""
 
 import pytest
 
@@ -28,7 +28,7 @@ FIELDS = [name for name, _ in fields(finetuning_defaults())]
         ("seed", "data.seed or train.seed"),
     ],
 )
-def test_the_field_that_was_meant_is_named(name, meant):
+def test_similar_fields_are_suggested(name, meant):
     assert nearest(name, FIELDS) == f". Did you mean {meant}?"
 
 
@@ -47,13 +47,13 @@ def test_the_field_that_was_meant_is_named(name, meant):
         ("x", [], None),
     ],
 )
-def test_the_choice_that_was_meant_is_named(name, names, meant):
+def test_similar_choices_are_suggested(name, names, meant):
     assert nearest(name, names) == (f". Did you mean {meant}?" if meant else "")
     with pytest.raises(UserError, match=f"x must be one of.*Received: x={name}"):
         check_choice("x", name, names)
 
 
-def test_a_missing_folder_suggests_a_folder_or_a_name_on_the_hub(tmp_path, monkeypatch):
+def test_folders_and_names_of_the_hub_are_distinguished(tmp_path, monkeypatch):
     (tmp_path / "runs/mini").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     hub = ", the model on the Hugging Face Hub?"
@@ -66,7 +66,7 @@ def test_a_missing_folder_suggests_a_folder_or_a_name_on_the_hub(tmp_path, monke
         assert suggest_folder(path) == "", path
 
 
-def test_a_message_does_not_repeat_a_file():
+def test_a_message_does_not_quote_a_whole_file():
     message = str(UserError(f"A column is needed. Received: {'x' * 1_000_000} in a.csv"))
     assert len(message) <= LONGEST_MESSAGE
     assert message.startswith("A column is needed.") and message.endswith(" in a.csv")

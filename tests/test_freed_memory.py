@@ -1,4 +1,4 @@
-"""Memory that is freed is used again."""
+"""Freed memory is reused."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ import pytest
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a setting of glibc")
 
-# Faults of pages, none of them a huge one, while 40 blocks of 64 MB are filled one after the other.
+# Page faults, without huge pages, while 40 blocks of 64 MB are filled one after the other.
 FAULTS = """
 import ctypes, resource, sys
 libc = ctypes.CDLL(None)
@@ -16,7 +16,7 @@ libc.prctl(41, 1, 0, 0, 0)  # PR_SET_THP_DISABLE
 libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
 libc.free.argtypes, libc.memset.argtypes = [ctypes.c_void_p], [ctypes.c_void_p, ctypes.c_int,
                                                                ctypes.c_size_t]
-if sys.argv[1] == "kept":
+if sys.argv[1] == "reused":
     from keras_attn.freed_memory import keep_freed_memory
     keep_freed_memory()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -30,7 +30,7 @@ PAGES = 2**26 // os.sysconf("SC_PAGE_SIZE")
 
 
 def faults(*arguments, **environment):
-    kept = {
+    environment_without_malloc = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("MALLOC_", "GLIBC_TUNABLES"))
@@ -40,16 +40,16 @@ def faults(*arguments, **environment):
         capture_output=True,
         text=True,
         check=True,
-        env={**kept, **environment},
+        env={**environment_without_malloc, **environment},
     )
     return int(done.stdout)
 
 
-def test_a_large_block_is_cleared_once_and_not_for_every_step():
+def test_the_pages_of_a_large_block_are_cleared_once_and_not_in_every_step():
     assert faults("as it is") > 30 * PAGES
-    assert faults("kept") < 3 * PAGES
+    assert faults("reused") < 3 * PAGES
 
 
-def test_settings_of_the_environment_are_left_alone():
-    assert faults("kept", MALLOC_MMAP_THRESHOLD_="1000000") > 30 * PAGES
-    assert faults("kept", GLIBC_TUNABLES="glibc.malloc.arena_max=2") > 30 * PAGES
+def test_settings_of_the_environment_are_not_changed():
+    assert faults("reused", MALLOC_MMAP_THRESHOLD_="1000000") > 30 * PAGES
+    assert faults("reused", GLIBC_TUNABLES="glibc.malloc.arena_max=2") > 30 * PAGES

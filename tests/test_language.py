@@ -50,7 +50,14 @@ FOLDERS = (
     "keras_attn/data",
     "keras_attn/visualize",
     "keras_attn/cli",
+    "keras_attn/runs",
     "keras_attn/tasks",
+    "keras_attn/inference",
+    "keras_attn/reports",
+    "keras_attn/training",
+    "keras_attn/export",
+    "keras_attn/commands",
+    "keras_attn/io",
     "pretrain",
     "finetune",
 )
@@ -60,8 +67,7 @@ def _files():
     yield ROOT / "README.md"
     yield ROOT / "CONTRIBUTING.md"
     yield ROOT / "Makefile"
-    for name in ("shared_fields", "declarations", "field"):
-        yield ROOT / f"keras_attn/{name}.py"
+    yield from (ROOT / "keras_attn").glob("*.py")
     yield from (ROOT / "keras_attn").glob("*/*/fields.py")  # what --help prints
     for folder in FOLDERS:
         for suffix in ("py", "md"):

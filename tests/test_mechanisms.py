@@ -64,7 +64,7 @@ def test_f1_counts_words_with_their_multiplicity():
 def test_batches_by_length_have_every_example_and_little_padding():
     random = np.random.default_rng(0)
     ids = padded([range(1, length + 1) for length in random.integers(1, 30, 120)], 30)
-    ids[:12] = 0  # enough for a batch of nothing
+    ids[:12] = 0  # enough for a batch of padding only
     rows = {"token_ids": ids, "mask": np.minimum(ids, 1), "number": np.arange(120)}
     order = np.concatenate([random.permutation(120), random.permutation(120)])
     batches = list(batches_by_length(rows, order, 5, 20, random).as_numpy_iterator())

@@ -1,4 +1,4 @@
-"""`import keras, keras_attn` is enough to read files of Keras."""
+"""After `import keras, keras_attn`, files of Keras can be loaded."""
 
 import importlib
 import pkgutil
@@ -44,7 +44,7 @@ def test_every_registered_name_has_a_placeholder():
     assert {n for n in loaded if own[n].__module__ != optimizers} == listed
 
 
-def test_placeholders_name_what_is_there():
+def test_placeholders_name_existing_classes():
     for modules in (registration.CLASSES, registration.FUNCTIONS):
         for module, names in modules.items():
             if module.startswith("keras_attn.training") and (
@@ -56,7 +56,7 @@ def test_placeholders_name_what_is_there():
                 assert keras.saving.get_registered_name(entry) == f"keras_attn>{name}"
 
 
-def test_a_placeholder_makes_the_class_and_does_not_replace_it(monkeypatch):
+def test_a_placeholder_creates_the_class_and_does_not_replace_it(monkeypatch):
     registry = keras.saving.get_custom_objects()
     name = "keras_attn>MultiHeadAttention"
     registration._register(keras)
@@ -67,7 +67,7 @@ def test_a_placeholder_makes_the_class_and_does_not_replace_it(monkeypatch):
     assert type(layer) is MultiHeadAttention and layer.key_dim == 4
 
 
-def test_an_activation_survives_two_files_without_its_module(monkeypatch):
+def test_an_activation_is_serialized_twice_without_its_module(monkeypatch):
     monkeypatch.delitem(keras.saving.get_custom_objects(), "keras_attn>gelu_erf")
     registration._register(keras)
     config = keras.layers.serialize(keras.layers.Dense(3, activation=gelu_erf))
@@ -79,7 +79,7 @@ def test_an_activation_survives_two_files_without_its_module(monkeypatch):
 
 
 @pytest.mark.parametrize("imports", ["keras, keras_attn", "keras_attn, keras"])
-def test_a_process_that_imports_both_reads_a_model(imports, tmp_path):
+def test_a_process_that_imports_both_packages_loads_a_model(imports, tmp_path):
     model = BertClassifier(BertEncoder(20, 1, 8, 2, seed=0), 2)
     ids = np.arange(6).reshape(2, 3)
     expected = keras.ops.convert_to_numpy(model({"token_ids": ids})["logits"])
@@ -103,7 +103,7 @@ def test_importing_the_package_imports_neither_keras_nor_its_backend():
     program = """
 import importlib.util, sys
 import keras_attn
-importlib.util.find_spec("keras")  # a look does not use up the hook
+importlib.util.find_spec("keras")  # the hook remains after find_spec
 found = {"keras", "numpy", "tensorflow", "keras_attn.layers"} & set(sys.modules)
 assert not found, found
 from keras_attn.registration import _AfterKeras

@@ -1,4 +1,4 @@
-"""A config that an older version saved: fields that it lacks take their defaults."""
+"""Saved configs: missing fields have their defaults."""
 
 import itertools
 import json
@@ -33,7 +33,7 @@ KINDS = [
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_field_that_is_missing_takes_its_default(kind, tmp_path):
+def test_each_missing_field_has_its_default(kind, tmp_path):
     workdir = Workdir(tmp_path)
     workdir.start(kind, {"data": {"length": 7}, "extra": 1}, {}, {}, {})
     found = workdir.read_config()["config"]
@@ -52,7 +52,7 @@ def test_each_field_that_is_missing_takes_its_default(kind, tmp_path):
     assert found == wanted
 
 
-def test_fields_that_are_there_stay_whatever_they_are():
+def test_existing_fields_are_not_changed():
     given = {"data": {"length": None, "train": {"a": 1}}, "train": 3}
     found = complete(given, "finetuning")
     assert found["data"]["length"] is None and found["data"]["train"] == {"a": 1}
@@ -63,11 +63,11 @@ def test_fields_that_are_there_stay_whatever_they_are():
     assert complete({"a": 1}, "of a later version") == {"a": 1}
 
 
-def test_what_is_no_config_is_refused(tmp_path):
+def test_an_invalid_config_is_an_error(tmp_path):
     workdir = Workdir(tmp_path)
     for config, kind in ((3, "finetuning"), ({}, ["finetuning"])):
         workdir.start(kind, config, {}, {}, {})
-        with pytest.raises(UserError, match="config.json must be that of a run"):
+        with pytest.raises(UserError, match="config.json is not the config of a run"):
             workdir.read_config()
 
 
@@ -86,7 +86,7 @@ FIELDS = [("length", "text", "lowercase", "end_mark"), ("end_mark",)]
         *((CLASSIFIERS[0], FIELDS[0]), (CLASSIFIERS[1], FIELDS[1])),
     ),
 )
-def test_a_classifier_predicts_without_any_field_that_has_its_default(name, fields, tmp_path):
+def test_a_classifier_predicts_without_the_fields_that_have_their_defaults(name, fields, tmp_path):
     convert(GOLDEN / name, tmp_path / "whole")
     shutil.copytree(tmp_path / "whole", tmp_path / "old")
     path = tmp_path / "old/config.json"
@@ -111,14 +111,14 @@ def test_a_classifier_predicts_without_any_field_that_has_its_default(name, fiel
         export(str(tmp_path / "old"), str(tmp_path / "exported"))
 
 
-def test_a_resumed_run_may_split_its_steps_otherwise():
+def test_a_resumed_run_may_have_other_micro_batches():
     old, known = {"train": {"accumulate": 1, "batch_size": 8}}, declared("masked_lm")
     check_same(old, {"train": {"accumulate": 4, "batch_size": 8}}, known)
-    with pytest.raises(UserError, match="must keep train.batch_size"):
+    with pytest.raises(UserError, match="cannot change train.batch_size"):
         check_same(old, {"train": {"accumulate": 1, "batch_size": 4}}, known)
 
 
-def test_a_resumed_run_may_change_what_it_declares_and_its_checkpoints():
+def test_a_resumed_run_may_change_the_fields_that_declare_it():
     def free(task):
         return {name for name, field in declared(task).items() if field.resume == "any"}
 
@@ -146,7 +146,7 @@ def test_a_resumed_run_may_change_what_it_declares_and_its_checkpoints():
     }
 
 
-def test_a_resumed_run_keeps_what_it_chose_and_how_it_began():
+def test_a_resumed_run_keeps_chosen_and_initial_values():
     known = declared("masked_lm")
     old = {
         "train": {"steps": 5, "accumulate": 2},

@@ -1,4 +1,4 @@
-"""Families and tasks are reached through their contracts alone."""
+"""Families and tasks are only used through their contracts."""
 
 import dataclasses
 import importlib.metadata
@@ -62,7 +62,7 @@ def test_no_member_imports_another(registry):
     for name in registry:
         package = registry.package(name)
         if not package.startswith("keras_attn."):
-            continue  # that of a test
+            continue  # a member of the tests
         others = [registry.package(other) for other in registry if other != name]
         for path, text in _sources(PACKAGE.parent / package.replace(".", "/")).items():
             found = [other for other in others if re.search(rf"{re.escape(other)}\b", text)]
@@ -130,7 +130,9 @@ def test_a_config_names_a_task_of_its_command(named, command, task):
 def test_a_name_is_registered_once():
     registry = Registry("family", {"one": "keras_attn.families.bert"}, FamilyFields)
     registry.register("one", "keras_attn.families.bert")
-    with pytest.raises(ValueError, match="'one' is registered already"):
+    with pytest.raises(
+        UserError, match="family 'one': keras_attn.families.bert and keras_attn.families.gpt2"
+    ):
         registry.register("one", "keras_attn.families.gpt2")
     with pytest.raises(UserError, match="Unknown family 'on'. Choose one of one. Did you mean one"):
         registry.package("on")
@@ -149,16 +151,39 @@ def test_a_task_without_its_declaration_is_not_registered(monkeypatch):
     assert "new" not in registry
 
 
-def test_an_installed_package_adds_members_by_entry_points(monkeypatch):
-    entry = types.SimpleNamespace(name="two", value="package.two")
+def _install(monkeypatch, *entries):
+    """Installs entry points; returns the list of the groups that are searched from then on."""
     groups = []
+    entries = [types.SimpleNamespace(name=name, value=value) for name, value in entries]
     monkeypatch.setattr(
-        importlib.metadata, "entry_points", lambda group: groups.append(group) or [entry]
+        importlib.metadata, "entry_points", lambda group: groups.append(group) or entries
     )
+    return groups
+
+
+def test_an_installed_package_adds_members_by_entry_points(monkeypatch):
+    groups = _install(monkeypatch, ("two", "keras_attn.families.gpt2"))
     registry = Registry("family", {"one": "package.one"}, FamilyFields)
-    assert registry.package("one") == "package.one" and not groups  # without looking for others
-    assert registry.package("two") == "package.two" and list(registry) == ["one", "two"]
-    assert groups == ["keras_attn.family"]
+    assert registry.package("one") == "package.one" and not groups  # without a search
+    assert registry.package("two") == "keras_attn.families.gpt2"
+    assert list(registry) == ["one", "two"] and groups == ["keras_attn.family"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        (("one", "keras_attn.families.gpt2"), "family 'one': package.one and keras_attn.families."),
+        (("two", "no_such.package"), "Cannot use the family 'two' .*no_such.package. Update or"),
+        (("two", "keras_attn.tasks.span_qa"), "must have FIELDS, an instance of FamilyFields"),
+    ],
+)
+def test_a_broken_installed_package_is_an_error_at_every_use(monkeypatch, entry, message):
+    _install(monkeypatch, ("other", "keras_attn.families.bert"), entry)
+    registry = Registry("family", {"one": "package.one"}, FamilyFields)
+    for _ in range(2):  # no member is added before the error
+        with pytest.raises(UserError, match=message):
+            list(registry)
+        assert registry.registered == ("one",)
 
 
 def test_formats_of_transformers_have_the_classes_that_tasks_declare():
@@ -167,7 +192,7 @@ def test_formats_of_transformers_have_the_classes_that_tasks_declare():
     assert own.items() <= found.items()
     assert found["BertForSequenceClassification"] == "classification"
     assert found["BertForQuestionAnswering"] == "span_qa"
-    found = models_of(FAMILIES["gpt2"], "GPT2", {})  # which has no model for questions
+    found = models_of(FAMILIES["gpt2"], "GPT2", {})  # has no model for question answering
     assert found["GPT2ForSequenceClassification"] == "classification"
     assert "GPT2ForQuestionAnswering" not in found
 
@@ -230,6 +255,6 @@ def test_a_member_has_the_name_that_it_is_registered_by(where, monkeypatch):
         registry["other"]
 
 
-def test_a_task_that_a_format_has_no_class_for_is_named():
+def test_a_task_without_a_class_in_a_format_is_an_error():
     with pytest.raises(UserError, match="no model for span_qa in this family.*causal_lm"):
         model_of_task({"GPT2LMHeadModel": "causal_lm"}, "span_qa")

@@ -1,9 +1,11 @@
-"""The small files of a run's folder, and its model."""
+"""The small files of a workdir, and its model."""
 
 import errno
+import importlib.metadata
 import json
 import os
 import pathlib
+import sys
 import tempfile
 
 import keras
@@ -15,7 +17,7 @@ from keras_attn.defaults import translation_defaults
 from keras_attn.errors import UserError
 from keras_attn.tasks.classification.labels import read_label_file
 from keras_attn.tasks.span_qa.task import read_threshold
-from keras_attn.workdir import Workdir
+from keras_attn.workdir import Workdir, versions
 from tests.support.small_workdirs import write_workdir
 
 
@@ -96,13 +98,13 @@ def test_numbers_that_are_not_finite_are_null_in_json(workdir):
         ({"checkpoint": {"average": "x"}}, "checkpoint.average must be of type int. Received: 'x'"),
     ],
 )
-def test_saved_fields_have_the_types_that_they_are_declared_with(workdir, change, message):
+def test_saved_fields_must_have_their_declared_types(workdir, change, message):
     workdir.start("translation", change, {}, {}, {})
     with pytest.raises(UserError, match=message):
         workdir.read_config()
 
 
-def test_saved_fields_that_are_null_count_as_missing_and_unknown_ones_stay(workdir):
+def test_saved_null_fields_count_as_missing_and_unknown_fields_remain(workdir):
     config = {"data": {"length": None, "vocab": None, "of_another_version": [1]}, "new": 3}
     workdir.start("translation", config, {}, {}, {})
     found = workdir.read_config()["config"]
@@ -110,8 +112,21 @@ def test_saved_fields_that_are_null_count_as_missing_and_unknown_ones_stay(workd
     assert found["data"]["of_another_version"] == [1] and found["data"]["vocab"] is None
 
 
+def test_versions_are_those_of_the_backend_and_of_imported_requirements(monkeypatch):
+    monkeypatch.setattr(keras.backend, "backend", lambda: "torch")
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: f"{name} 1")
+    monkeypatch.setattr(
+        importlib.metadata, "requires", lambda name: ["numpy>=1", 'a-b>1; extra == "x"', "c", "d"]
+    )
+    for name in ("a_b", "torch"):
+        monkeypatch.setitem(sys.modules, name, None)
+    found = versions()
+    assert found["a-b"] == "a-b 1" and found["torch"] == "torch 1"
+    assert found.keys() == {"keras_attn", "python", "keras", "numpy", "a-b", "torch"}
+
+
 class _Model:
-    """Stands for a model on a full disk, or tells where it is written."""
+    """Model whose `save` records the path, or raises an error."""
 
     def __init__(self, error=None):
         self.error = error
@@ -124,7 +139,7 @@ class _Model:
             raise self.error
 
 
-def test_the_model_is_written_beside_its_place_and_not_through_the_folder_for_temporary_files(
+def test_the_model_is_written_in_the_workdir_and_not_in_the_folder_of_temporary_files(
     workdir, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
@@ -143,14 +158,14 @@ def test_the_model_is_written_beside_its_place_and_not_through_the_folder_for_te
         OSError("Unable to write (errno = 28, error message = 'No space left on device')"),
     ],
 )
-def test_a_disk_too_full_for_the_model_is_named_and_the_old_one_stays(workdir, error):
+def test_a_full_disk_is_reported_and_the_old_model_remains(workdir, error):
     workdir.save_model(_Model())
     with pytest.raises(UserError, match=r"Cannot write .*/run/model.keras: .*MB free on the disk"):
         workdir.save_model(_Model(error))
     assert os.listdir(workdir.path) == ["model.keras"]
 
 
-def test_a_full_disk_of_temporary_files_is_named_by_its_path(workdir, tmp_path):
+def test_a_full_disk_of_temporary_files_is_reported_with_its_path(workdir, tmp_path):
     error = OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "tmp/x"))
     with pytest.raises(UserError, match="No space left on device.*on the disk mounted at /"):
         workdir.save_model(_Model(error))
@@ -178,7 +193,7 @@ def test_a_saved_model_is_loaded_by_keras_and_replaces_a_link(workdir, tmp_path)
         ("translator", "subwords.model"),
     ],
 )
-def test_a_tokenizer_that_has_changed_since_the_run_is_refused(tmp_path, kind, name):
+def test_a_tokenizer_that_has_changed_since_the_run_is_an_error(tmp_path, kind, name):
     folder = write_workdir(kind, tmp_path / "run")
     workdir = Workdir(folder)
     saved = workdir.read_config()

@@ -1,10 +1,7 @@
-"""Shared parts of the commands: flags of runs, config files, one-line errors and exit codes."""
+"""Shared code of the commands: flags, config fields, `--help` and exit codes."""
 
-import errno
 import itertools
-import math
 import os
-import re
 import signal
 import sys
 
@@ -12,35 +9,24 @@ from absl import flags
 from ml_collections import config_flags
 
 from keras_attn.cli.config_files import config_names, find_config, load_config
+from keras_attn.cli.engine_flag import engine_fields, take_flag
+from keras_attn.cli.failures import (
+    exit_if_known,
+    exit_with_error,
+    flag_message,
+    nearest_flag,
+    own_flags,
+    path_values,
+)
 from keras_attn.cli.field_flags import define_flag
 from keras_attn.defaults import ENDS, fields, meaning, select_task
 from keras_attn.errors import PRECISIONS, UserError, nearest
 from keras_attn.freed_memory import keep_freed_memory
-from keras_attn.io.paths import check_path, scheme_of
+from keras_attn.io.paths import check_path
 from keras_attn.io.terminal import discard_streams, flush_streams, prepare_streams
 from keras_attn.quiet import import_quietly
 from keras_attn.registry import ENGINES
 
-# Fields that determine the memory of a run, and that a resumed run cannot change.
-_SIZES = ("train.batch_size", "train.batch_tokens", "data.length")
-# Flags whose values are never paths.
-_TEXT_FLAGS = {"text", "text_pair", "prompt", "beam_options"}
-_STORAGE_ERROR = re.compile(r"HTTP|curl|credential|bucket|://")
-# File errors caused by the machine or the user, in addition to permissions and disk space.
-_FILE_ERRORS = (
-    errno.EROFS,
-    errno.EDQUOT,
-    errno.EIO,
-    errno.ENAMETOOLONG,
-    errno.ELOOP,
-    errno.ENOTDIR,
-    errno.EISDIR,
-    errno.EMFILE,
-    errno.ENFILE,
-    errno.EFBIG,
-    errno.ESTALE,
-    errno.ENXIO,
-)
 HELP_FLAGS = {"--help", "-h", "-help", "--helpshort", "--helpfull"}
 NO_VALUE = ("none", "None")
 
@@ -67,17 +53,8 @@ def define_run_flags():
         list(ENGINES),
         "Backend that runs the training steps; defaults to tensorflow.",
     )
-    for name, field in _engine_fields().options.items():
+    for name, field in engine_fields().options.items():
         define_flag(name, field)
-
-
-def _engine_fields():
-    """Returns the `EngineFields` of the engine that --engine names.
-
-    --engine is parsed before the other flags, which depend on it, and before Keras is imported.
-    """
-    _, name = _take_flag(sys.argv, "engine", "tensorflow")
-    return ENGINES.fields(name if name in ENGINES else "tensorflow")  # the flag rejects others
 
 
 def define_reading_flags(formats):
@@ -101,17 +78,21 @@ def define_reading_flags(formats):
         ["error", "skip"],
         "How to handle rows that cannot be read; if unset, as in training.",
     )
-    define_max_line()
+    define_max_line("as in training")
     flags.DEFINE_integer("batch_size", 64, "Batch size, in rows.", lower_bound=1)
 
 
-def define_max_line():
-    """Defines --max_line, for commands that read files."""
+def define_max_line(default="16 MiB"):
+    """Defines --max_line, for commands that read files.
+
+    Args:
+        default: Description of the value that an unset flag has.
+    """
     flags.DEFINE_integer(
         "max_line",
         None,
         "Maximum size of a line or record in bytes; longer ones "
-        "count as bad text. If unset, as in training, or 16 MiB.",
+        f"count as bad text. If unset, {default}.",
         lower_bound=1,
     )
 
@@ -128,7 +109,7 @@ def define_precision():
     )
 
 
-def run_command(main, usage, default_config=None):
+def run_command(main, usage, default_config=None, define_flags=lambda: None):
     """Parses the command line, calls `main()` and exits with its status.
 
     A user error prints one line and exits with status 2, a signal exits with 128 + its number,
@@ -139,10 +120,13 @@ def run_command(main, usage, default_config=None):
         usage: Text of --help.
         default_config: Name of the packaged config that is used without --config; None if the
             command does not use a config.
+        define_flags: Function that defines the flags of the command. Its errors are reported like
+            those of `main`: flags depend on members, which installed packages may add.
     """
-    os.environ["KERAS_BACKEND"] = _engine_fields().backend
     prepare_streams()
     try:
+        define_flags()
+        os.environ["KERAS_BACKEND"] = engine_fields().backend
         if sys.flags.optimize > 1:
             raise UserError(
                 "Python's -OO is not supported: it removes docstrings, which "
@@ -152,14 +136,14 @@ def run_command(main, usage, default_config=None):
         _parse(usage, default_config)
         keep_freed_memory()
         import_quietly()
-        for name, path in _paths():
+        for name, path in path_values():
             check_path(path, name)
         main()
         flush_streams()
     except UserError as error:
-        _fail(str(error))
+        exit_with_error(str(error))
     except flags.Error as error:
-        _fail(_flag_message(error))
+        exit_with_error(flag_message(error))
     except BrokenPipeError:  # the reader of the output has closed it, as in `… | head`
         discard_streams()
         sys.exit(128 + signal.SIGPIPE)
@@ -167,132 +151,20 @@ def run_command(main, usage, default_config=None):
         print("interrupted", file=sys.stderr)
         sys.exit(130)
     except Exception as error:
-        _fail_if_known(error)
+        exit_if_known(error)
         raise
 
 
 def run_options():
     """Returns the flags of `define_run_flags` as arguments of `pretrain` and `finetune`."""
-    names = "config", "workdir", "pretrained", "dry_run", "engine", *_engine_fields().options
+    names = "config", "workdir", "pretrained", "dry_run", "engine", *engine_fields().options
     return {name: flags.FLAGS[name].value for name in names}
-
-
-def _flag_message(error):
-    """Returns the message of a flag error, with suggestions for misspelled names and values."""
-    if isinstance(error, flags.UnrecognizedFlagError):
-        return f"Unknown flag --{error.flagname}{_nearest_flag(error.flagname)}"
-    message = " ".join(str(error).split())
-    wrong = re.match(r"flag --[\w.]+=(.*): value should be one of <(.*)>$", message)
-    return message + (nearest(wrong[1], wrong[2].split("|")) if wrong else "")
-
-
-def _nearest_flag(name):
-    """Returns a suggestion: the flags or config fields with similar names."""
-    names = [flag.name for flag in _own_flags() if not flag.name.startswith("config.")]
-    if "config" in flags.FLAGS:
-        names += (f"config.{field}" for field, _ in fields(flags.FLAGS["config"].value))
-    return nearest(name, names, prefix="--")
-
-
-def _own_flags():
-    """Returns the flags that are not defined by a library."""
-    return [
-        flag
-        for module, defined in flags.FLAGS.flags_by_module_dict().items()
-        if not module.startswith(("absl", "tensorflow"))
-        for flag in defined
-    ]
-
-
-def _fail(message):
-    line = " ".join(message.split())
-    print(f"error: {line}", file=sys.stderr, flush=True)
-    # Threads that serve other workers would prevent a failed process from exiting.
-    if _engine_fields().in_cluster():
-        os._exit(2)
-    sys.exit(2)
-
-
-def _fail_if_known(error):
-    """Exits with a one-line message if the machine or another worker caused the error."""
-    name, text = type(error).__name__, str(error)
-    if name == "Stopped":
-        print(text, file=sys.stderr, flush=True)
-        sys.exit(128 + error.signal_number)
-    number = getattr(error, "errno", None)
-    if number == errno.ENOSPC or "No space left" in text:
-        _fail(
-            "No space left on the disk; files saved before are complete. Free disk space, then "
-            f"run the same command again. Received: {_first_line(text)}"
-        )
-    if (
-        isinstance(error, MemoryError)
-        or name == "ResourceExhaustedError"
-        or (text.startswith("RESOURCE_EXHAUSTED"))
-    ):
-        line = next(
-            (line for line in text.splitlines() if "memory" in line.lower() or "OOM" in line), text
-        )
-        _fail(f"Out of memory. {_memory_advice()}Received: {_first_line(line)}")
-    if isinstance(error, PermissionError) or name == "PermissionDeniedError":
-        _fail(f"Permission denied. Received: {_first_line(text)}")
-    remote = [(name, path) for name, path in _paths() if scheme_of(path)]
-    if remote and type(error).__module__.startswith("tensorflow") and _STORAGE_ERROR.search(text):
-        listed = ", ".join(f"{name}={path}" for name, path in remote)
-        _fail(
-            f"Cannot reach the file system of {listed}. Check its name, the network and the "
-            f"credentials, or use local files. Received: {_first_line(text)}"
-        )
-    if number in _FILE_ERRORS or any(os.strerror(one) in text for one in _FILE_ERRORS):
-        _fail(f"Cannot read or write a file. Received: {_first_line(text)}")
-    lost = _engine_fields().lost_worker(error)
-    if lost is not None:
-        _fail(
-            "Another worker was lost; start all workers again with the same command to resume "
-            f"from the last checkpoint. Received: {_first_line(lost)}"
-        )
-
-
-def _paths():
-    """Yields (name, value) of all flags and config fields whose value may be a path."""
-    values = flags.FLAGS
-    texts = _TEXT_FLAGS.union(_engine_fields().options)
-    given = {f"--{name}": values[name].value for name in values if name not in texts}
-    if "config" in values:
-        given |= {f"--config.{name}": value for name, value in fields(values.config)}
-    for name, value in given.items():
-        for one in value if isinstance(value, (list, tuple)) else [value]:
-            for path in one.split(",") if isinstance(one, str) else ():
-                yield name, path
-
-
-def _memory_advice():
-    """Returns advice to reduce the memory of the command, also for a resumed run."""
-    values = flags.FLAGS
-    if "batch_size" in values:
-        return "Lower --batch_size. "
-    if "config" not in values:
-        return ""
-    train, known = values.config.train, dict(fields(values.config))
-    can_split = (train.accumulate or 1) < (train.get("batch_size") or math.inf)
-    ways = ["raise --config.train.accumulate (the same steps in smaller micro-batches)"] * can_split
-    ways += ["set --config.train.remat=True (more time)"] * (not train.get("remat"))
-    split = "".join(f"{way}, or " for way in ways)
-    sizes = " or ".join(f"--config.{name}" for name in _SIZES if name in known)
-    return (
-        f"Resume with the same command and {split}lower --config.eval.batch_size; "
-        f"or start a new --workdir with a lower {sizes}. "
-    )
-
-
-def _first_line(text):
-    return text.strip().splitlines()[0][:300] if text.strip() else "no details"
 
 
 def _parse(usage, default_config):
     arguments, config, unset = list(sys.argv), None, []
     if default_config:
-        arguments, name = _take_flag(arguments, "config", default_config)
+        arguments, name = take_flag(arguments, "config", default_config)
         config = load_config(*find_config(name))
         if (task := _named_task(arguments)) and "task" in config.data:
             select_task(config, task)
@@ -307,7 +179,7 @@ def _parse(usage, default_config):
         name, has_value, _ = rest[0].partition("=")
         raise UserError(
             "Positional arguments are not supported; write options as flags. "
-            f"Received: {' '.join(rest)}" + (_nearest_flag(name) if has_value else "")
+            f"Received: {' '.join(rest)}" + (nearest_flag(name) if has_value else "")
         )
     for path in unset:
         _unset(flags.FLAGS.config, path)
@@ -324,7 +196,7 @@ def _define_config(config, arguments):
 
 def _print_help(usage, config):
     print(usage.strip() + "\n\nFlags:\n")
-    for flag in _own_flags():
+    for flag in own_flags():
         print(f"  --{flag.name}  {flag.help}")
     if config is not None:
         print(
@@ -335,19 +207,6 @@ def _print_help(usage, config):
         for name, value in fields(config):
             line = f"  --config.{name}" + ("" if value is None else f"={value}")
             print(f"{line:40}  {meaning(config, name)}".rstrip())
-
-
-def _take_flag(arguments, flag, default):
-    """Returns the other arguments, and the value of `--flag=VALUE` or `--flag VALUE`."""
-    kept, value = [], default
-    remaining = iter(arguments)
-    for argument in remaining:
-        name, has_value, given = argument.partition("=")
-        if name not in (f"--{flag}", f"-{flag}"):
-            kept.append(argument)
-        else:
-            value = given if has_value else next(remaining, "")
-    return kept, value
 
 
 def _named_task(arguments):

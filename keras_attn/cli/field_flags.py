@@ -1,5 +1,6 @@
 """Flags of declared fields and options."""
 
+import functools
 from typing import Any
 
 from absl import flags
@@ -15,7 +16,7 @@ _DEFINE = {
 
 
 def define_flag(name: str, field: Field) -> None:
-    """Defines the flag of a field, with its default, choices and lower bound.
+    """Defines the flag of a field, with its default, choices and bounds.
 
     Args:
         name: Name of the flag.
@@ -25,5 +26,13 @@ def define_flag(name: str, field: Field) -> None:
         flags.DEFINE_enum(name, field.value, list(field.choices), field.help)
         return
     define: Any = _DEFINE[field.value_type]
-    bound = {"lower_bound": field.low} if field.value_type in (int, float) else {}
-    define(name, field.value, field.help, **bound)
+    define(name, field.value, field.help)
+    if field.value_type in (int, float):
+        flags.register_validator(name, functools.partial(_check_bounds, field))
+
+
+def _check_bounds(field, value):
+    bound = None if value is None else field.violated_bound(value)
+    if bound:
+        raise flags.ValidationError(f"must be {bound}")
+    return True

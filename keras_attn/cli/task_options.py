@@ -5,6 +5,7 @@ from typing import Any
 
 from keras_attn.cli.field_flags import define_flag
 from keras_attn.declarations import Option
+from keras_attn.errors import UserError
 from keras_attn.registry import TASKS
 
 
@@ -39,8 +40,15 @@ def input_files(command: str, values: Any) -> list[str]:
 
 
 def _options(command: str) -> dict[str, Option]:
-    """Returns the options of a command by name; the first task that declares a name wins."""
+    """Returns the options of a command by name; tasks that share one must declare it alike."""
     found: dict[str, Option] = {}
+    owners: dict[str, str] = {}
     for task in TASKS:
-        found = {**TASKS.fields(task).options.get(command, {}), **found}
+        for name, option in TASKS.fields(task).options.get(command, {}).items():
+            if found.setdefault(name, option) != option:
+                raise UserError(
+                    f"The tasks {owners[name]} and {task} declare the option {name} of "
+                    f"finetune.{command} differently. Rename one of them"
+                )
+            owners.setdefault(name, task)
     return found

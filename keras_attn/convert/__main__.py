@@ -72,8 +72,7 @@ def _formats():
 
 def command():
     """Entry point of `python -m keras_attn.convert` and `keras-attn-convert`."""
-    define_flags()
-    run_command(main, __doc__.replace("{formats}", _formats()))
+    run_command(main, __doc__.replace("{formats}", _formats()), define_flags=define_flags)
 
 
 if __name__ == "__main__":

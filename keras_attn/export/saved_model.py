@@ -1,4 +1,4 @@
-"""A finetuned model as a TensorFlow SavedModel: strings in, labels and probabilities out."""
+"""Export of a finetuned model as a TensorFlow SavedModel, from strings to predictions."""
 
 import contextlib
 import json
@@ -14,27 +14,27 @@ from keras_attn.registry import TASKS
 
 
 def export(workdir, output, **options):
-    """Writes a SavedModel with the tokenizer inside.
+    """Writes a SavedModel that contains the tokenizer.
 
-    Its signature takes `text`, strings `(N,)`, and for a model of pairs `text_pair`; it returns
-    `label` `(N,)` and `probabilities` float32 `(N, C)`, of multilabel `labels` with separators
-    between them, or `value` `(N,)` of a regression; of a translator `translation` and `score`. A
-    request is one batch, however many texts or windows it has. Texts that exceed the length of the
-    model are cut as in `predict`, and the outputs do not say which; a translator refuses them. The
-    order of the classes is in `assets.extra/labels.json`. To load it a process needs TensorFlow and
-    `import tensorflow_text`.
+    Its signature takes `text`, strings `(N,)`, and for a model of pairs also `text_pair`. It
+    returns `label` `(N,)` and `probabilities` float32 `(N, C)` for classification, `labels` with
+    separators instead of `label` for multilabel classification, `value` `(N,)` for regression, and
+    `translation` and `score` for translation. A request is one batch, for any number of texts and
+    windows. Texts longer than the model's maximum length are truncated as in `predict`, without
+    notice; a translation model rejects them. `assets.extra/labels.json` contains the classes in
+    order. Loading the SavedModel requires TensorFlow and `import tensorflow_text`.
 
     Args:
-        workdir: Folder of a finetuning run, or what `keras_attn.load` reads and classifies.
-        output: Folder to make; TensorFlow Serving wants a number as its name.
-        **options: Of the task, `TaskFields.options`. `pairs` of classification: whether it takes
-            pairs of texts; without it as in training, and single texts for a model of another
-            library, which does not say. `beam` and `length_penalty` of translation; without them
-            those of its evaluations.
+        workdir: Working directory of a finetuning run, or a checkpoint of another library.
+        output: Folder to create; TensorFlow Serving requires a number as its name.
+        **options: Options of the task; see `TaskFields.options`. For classification, `pairs`:
+            whether the model takes pairs of texts; defaults to pairs or single texts as in
+            training, and to single texts for checkpoints of other libraries, which do not record
+            it. For translation, `beam` and `length_penalty`; default to the values of evaluation.
 
     Raises:
-        UserError: If Keras does not run on TensorFlow, there is no classifier, the folder exists,
-            or the model was trained on the other of pairs and single texts.
+        UserError: If Keras does not use TensorFlow, the model cannot be exported, the folder
+            exists, or `pairs` differs from training.
     """
     if keras.backend.backend() != "tensorflow":
         raise UserError(
@@ -43,12 +43,12 @@ def export(workdir, output, **options):
         )
     output = str(output).rstrip("/")
     if tf.io.gfile.exists(output):
-        raise UserError(f"A new folder is needed. Received: {output}, which exists")
+        raise UserError(f"The output folder must not exist. Received: {output}")
     model = load(workdir)
     module = TASKS[model.task].exported(model, check_options(model.task, "export", options))
-    # A folder of another machine has no rename; what names it complete, saved_model.pb, comes last.
+    # Remote folders cannot be renamed; there saved_model.pb, written last, completes the folder.
     remote = "://" in output
-    # Another export may have the same output: the first to end is kept, the other fails.
+    # If two exports have the same output, the second to finish fails.
     unfinished = contextlib.nullcontext(output) if remote else unfinished_output(output, True)
     try:
         with unfinished as folder, _removed_on_failure(folder):
@@ -61,12 +61,10 @@ def export(workdir, output, **options):
             if not remote:
                 tf.io.gfile.rename(folder, output)
     except (OSError, tf.errors.OpError) as error:
-        # TensorFlow has one error for a full disk and for too little memory.
+        # TensorFlow raises the same error for a full disk and for insufficient memory.
         if isinstance(error, tf.errors.ResourceExhaustedError) and "space" not in str(error):
             raise
-        raise UserError(
-            f"A folder that can be written is needed. Received: {output} ({first_line(error)})"
-        ) from error
+        raise UserError(f"Cannot write the folder {output}: {first_line(error)}") from error
 
 
 @contextlib.contextmanager

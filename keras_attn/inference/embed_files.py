@@ -1,4 +1,4 @@
-"""Embedding: texts in, vectors out, in the same order."""
+"""Embedding of texts and files."""
 
 import itertools
 import json
@@ -16,12 +16,12 @@ from keras_attn.inference.loading import load
 from keras_attn.inference.outputs import opened
 from keras_attn.tasks.embedder import Embedder
 
-CHUNK = 4096  # rows held in memory
+CHUNK = 4096  # rows in memory
 OUTPUTS = (".npy", ".jsonl")
 
 
 def embed_texts(folder, texts, output="-", *, pooling="mean", lowercase=None, batch_size=64):
-    """Writes a vector for each text; arguments as those of `embed_file`."""
+    """Writes a vector for each text; see `embed_file`."""
     _embed(folder, iter(texts), output, pooling, lowercase, batch_size)
 
 
@@ -41,8 +41,8 @@ def embed_file(
     Args:
         folder: See `load`.
         source: TSV, CSV, JSONL, Parquet or .txt file, a glob, or `-` for standard input.
-        column: Of the text.
-        output: File that ends in .npy or .jsonl; `-` for standard output, as JSONL.
+        column: Text column.
+        output: .npy or .jsonl file; `-` for standard output, as JSONL.
         pooling, batch_size: See `Embedder.embed`.
         lowercase: See `load`.
         reading: `format`, `encoding`, `on_bad_text`, `max_line`; see `iterate_rows`.
@@ -62,8 +62,8 @@ def _embed(folder, texts, output, pooling, lowercase, batch_size, source=None):
         model = load(folder, lowercase)
         if not isinstance(model, Embedder):
             raise UserError(
-                "A BERT, or a classifier of any family, is needed. "
-                f"Received: {folder}, which holds neither"
+                "Embeddings require an encoder or a classifier. "
+                f"Received: {folder}, a model for {model.task}"
             )
         chunks = (
             model.embed(chunk, pooling, batch_size)
@@ -83,7 +83,7 @@ def _write_lines(file, chunks):
 
 
 def _write_array(file, chunks):
-    """Writes .npy: the rows wait in a local file until their number, for the header, is known."""
+    """Writes .npy; a local file stores the rows until their number, for the header, is known."""
     shape = (0, 0)
     with tempfile.TemporaryFile() as rows:
         for vectors in chunks:

@@ -1,4 +1,4 @@
-"""Evaluating a finetuned workdir on other data."""
+"""Evaluation of a finetuned model on other data."""
 
 import posixpath
 
@@ -24,27 +24,27 @@ def evaluate(
     precision=None,
     **options,
 ):
-    """Measures a finetuned model on labeled rows or on other translations.
+    """Evaluates a finetuned model.
 
     Args:
-        workdir: Folder of a finetuning run, or of several: each seed that its results are means of
-            is measured.
-        data: What the task is evaluated on; for classification labeled rows: TSV, CSV, JSONL or
-            Parquet file, a glob, or tfds:NAME[:SPLIT], its validation without a split.
-        batch_size: Rows worked on together; the results do not depend on it.
+        workdir: Working directory of a finetuning run; if it contains several seeds, each of them
+            is evaluated.
+        data: Evaluation data of the task; for classification a TSV, CSV, JSONL or Parquet file, a
+            glob, or tfds:NAME[:SPLIT] (the validation split by default).
+        batch_size: Batch size in rows, which does not change the results.
         format, text, text_pair, on_bad_text, encoding, max_line: See `iterate_rows`. None: as in
             training.
         precision: See `keras_attn.load`.
-        **options: Of the task, `TaskFields.options`: `label` of classification, `target`, `beam`
-            and `length_penalty` of translation.
+        **options: Options of the task; see `TaskFields.options`. Classification: `label`;
+            translation: `target`, `beam` and `length_penalty`.
 
     Returns:
-        Dict of the metrics of the task, `examples` and `skipped`. Of several seeds what
-        `over_seeds` and `Task.combine` make of these, `examples`, `skipped`, and `runs`: `run`,
-        `seed` and metrics of each.
+        Dict of the metrics of the task, `examples` and `skipped`. For several seeds: the results
+        of `over_seeds` and `Task.combine`, `examples`, `skipped`, and `runs`, a list with `run`,
+        `seed` and metrics.
 
     Raises:
-        UserError: If there are no rows, or a label is not one of training.
+        UserError: If there are no rows, or a label does not occur in the training data.
     """
     reading = {
         "format": format,
@@ -58,11 +58,15 @@ def evaluate(
 
 
 def measure(workdir, data, batch_size, reading, precision, options):
-    """Returns the `Task` of a model and its metrics; arguments and errors as of `evaluate`.
+    """Evaluates a finetuned model; see `evaluate`.
 
     Args:
-        reading: Dict of `format`, `text`, `text_pair`, `on_bad_text`, `encoding` and `max_line`.
-        options: Dict.
+        workdir, data, batch_size, precision: See `evaluate`.
+        reading: Dict with `format`, `text`, `text_pair`, `on_bad_text`, `encoding` and `max_line`.
+        options: Dict with the options of the task.
+
+    Returns:
+        `(task, results)`: the `Task` of the model, and the result of `evaluate`.
     """
 
     def measured(folder):

@@ -1,4 +1,4 @@
-"""Generating from prompts: texts and files in, files out."""
+"""Generation of texts for prompts and files of prompts."""
 
 import json
 
@@ -11,19 +11,20 @@ from keras_attn.inference.outputs import opened
 from keras_attn.registry import TASKS
 from keras_attn.tasks.causal_lm.generator import Generator, check_options
 
-CHUNK = 256  # prompts worked through before what was found is written
-BETWEEN = "-" * 20  # texts that are printed
+CHUNK = 256  # prompts between writes of the results
+SEPARATOR = "-" * 20  # after each printed text
 
 
 def generate_texts(workdir, prompts, output="-", precision="float32", **options):
-    """Writes what may follow each prompt: plain, or a line of JSON each to a .jsonl.
+    """Writes continuations of prompts: plain text to standard output, or JSON lines to a file.
 
     Args:
-        workdir: Of a language model.
-        prompts: List of strings, or a text file of one a line, or `-` for standard input.
-        output: File that ends in .jsonl; `-` for standard output.
+        workdir: Working directory of a causal language model.
+        prompts: List of strings, or a text file with one prompt per line, or `-` for standard
+            input.
+        output: .jsonl file; `-` for standard output.
         precision: See `keras_attn.load`.
-        **options: Of `Generator.generate`.
+        **options: Options of `Generator.generate`.
     """
     if options.get("nbest") is None:
         options["nbest"] = 1
@@ -31,8 +32,8 @@ def generate_texts(workdir, prompts, output="-", precision="float32", **options)
     trained = read_ready(workdir)  # before the output is opened
     if trained.task != Generator.task:
         raise UserError(
-            "A causal language model is needed. "
-            f"Received: {workdir}, of {trained.family.name} ({trained.kind})"
+            "--workdir must contain a causal language model. "
+            f"Received: {workdir}, a model of {trained.family.name} ({trained.kind})"
         )
     source = prompts if isinstance(prompts, str) else None
     prompts = (
@@ -42,16 +43,16 @@ def generate_texts(workdir, prompts, output="-", precision="float32", **options)
     )
     with opened(output, (".jsonl",), inputs=(source,), workdir=workdir) as file:
         generator = TASKS[trained.task].load(trained, precision)
-        del trained  # its weights are in the model now
+        del trained  # frees the memory of its weights
         chunks = [
             (prompts[start : start + CHUNK], start) for start in range(0, len(prompts), CHUNK)
         ]
-        for chunk, number in chunks:  # the last one, too, before the work on the first
+        for chunk, number in chunks:  # checks all prompts before generation starts
             generator.encode(chunk, options.get("max_tokens"), options.get("min_tokens", 0), number)
         for chunk, number in chunks:
             for found in generator.generate(chunk, number=number, **options):
                 if output == "-":
-                    file.write("".join(f"{one['text']}\n{BETWEEN}\n" for one in found))
+                    file.write("".join(f"{one['text']}\n{SEPARATOR}\n" for one in found))
                 else:
                     file.write(json.dumps(found, ensure_ascii=False) + "\n")
             file.flush()
@@ -62,8 +63,7 @@ def _read_prompts(path):
     for number, line in enumerate(Lines(path, "utf-8"), 1):
         if isinstance(line, BadRow):
             raise UserError(
-                f"Line {number:,} of {display_name(path)} is too long for a prompt; "
-                "shorten it to what the model can read"
+                f"The prompt in line {number:,} of {display_name(path)} is too long. Shorten it"
             )
         prompts.append(without_end(line))
     return prompts

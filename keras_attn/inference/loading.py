@@ -1,4 +1,4 @@
-"""Trained models, ready for use: texts in, vectors, labels, answers or texts out."""
+"""Loading of trained models for inference."""
 
 import os
 from typing import TYPE_CHECKING, Any
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from keras_attn.convert import read_ready
 from keras_attn.errors import forget_warnings
 from keras_attn.registry import TASKS, family_and_task
-from keras_attn.workdir import kind_of, run_folder
+from keras_attn.workdir import read_kind, run_folder
 
 if TYPE_CHECKING:
     from keras_attn.tasks.contract import Task
@@ -15,21 +15,23 @@ if TYPE_CHECKING:
 def load(
     folder: str | os.PathLike[str], lowercase: bool | None = None, precision: str = "float32"
 ) -> Any:
-    """Loads a trained model.
+    """Loads a trained model for inference.
 
     Args:
-        folder: A workdir, or a folder of another library; see `keras_attn.convert`.
-        lowercase: Whether text is lower-cased, for a folder that does not say.
-        precision: Of weights and products of what makes text; with "bfloat16" weights take half
-            the memory, and processors that multiply it less time. Near-ties may fall otherwise,
-            also by batch.
+        folder: A workdir, or a checkpoint of another library; see `keras_attn.convert`.
+        lowercase: Whether to lower-case text, if the checkpoint does not specify it.
+        precision: Precision of weights and matrix products of models that generate text.
+            "bfloat16" halves the memory of the weights, and is faster on processors that support
+            it. Candidates with almost equal scores may be ranked differently, also by batch.
 
     Returns:
-        An `Embedder`; a `MaskFiller`, if it has a masked-LM head; a `Predictor`, if it classifies;
-        an `Answerer`, if it reads; a `Translator`; a `Generator`, if it tells the next token.
+        An `Embedder` for an encoder, a `MaskFiller` for a masked language model, a `Predictor` for
+        a classifier, an `Answerer` for question answering, a `Translator` for translation, or a
+        `Generator` for a causal language model.
 
     Raises:
-        UserError: If the folder holds no model, or `precision` is unknown or of no use to it.
+        UserError: If the folder does not contain a model, or the model does not support the
+            precision.
     """
     forget_warnings()
     trained = read_ready(folder, lowercase)
@@ -37,6 +39,6 @@ def load(
 
 
 def task_of_workdir(folder: str) -> "Task | None":
-    """Returns the `Task` of a workdir, before its model is loaded; None of another folder."""
-    known = family_and_task(kind_of(run_folder(folder)))
+    """Returns the `Task` of a workdir without loading its model; None for other folders."""
+    known = family_and_task(read_kind(run_folder(folder)))
     return TASKS[known[1]] if known else None

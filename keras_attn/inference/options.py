@@ -1,22 +1,22 @@
-"""Options of commands that only some tasks have."""
+"""Checks of task-specific options."""
 
 from keras_attn.errors import UserError
 from keras_attn.registry import TASKS
 
 
 def check_options(task, command, options):
-    """Checks the options of a command before it works with a model.
+    """Checks the task-specific options of a command.
 
     Args:
         task: Name of the task of the model.
         command: "evaluate", "export" or "predict".
-        options: Dict of values by name; None is unset.
+        options: Dict of values by name; None: unset.
 
     Returns:
-        Those that are set.
+        Dict of the options that are set.
 
     Raises:
-        UserError: If the task does not have one of them, or its value is out of range.
+        UserError: If the task does not support an option, or its value is invalid.
     """
     declared = TASKS.fields(task).options.get(command, {})
     given = {name: value for name, value in options.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Files that commands write their results to."""
+"""Output files of commands."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ from keras_attn.io.unfinished_outputs import unfinished_output
 from keras_attn.registry import FAMILIES
 from keras_attn.workdir import member_files
 
-# Files of a run, and those of other libraries besides the ones that families name.
+# Files of a run, and files of other libraries that no family names.
 _RUN_FILES = {"config.json", "results.json", "settings.json", "metrics.jsonl", "report.html"}
 _LIBRARY_FILES = {
     "encoder.json",
@@ -30,28 +30,27 @@ _LIBRARY_FILES = {
 
 @contextlib.contextmanager
 def opened(output, endings, binary=(), flag="--output", inputs=(), workdir=None):
-    """Opens the output, before the work whose results it will hold.
+    """Opens an output file atomically.
 
-    A file appears under its name once it is complete. Pipes and devices are written directly, and
-    all text is UTF-8.
+    It is opened before the work, so that errors are found early, and appears under its name once it
+    is complete. Pipes and devices are written directly. Text is UTF-8.
 
     Args:
         output: A file, or `-` for standard output.
-        endings: What its name may end in.
-        binary: Those of them that hold bytes.
-        flag: What errors call it.
-        inputs: Sources that the command reads, as `find_files` takes them; None among them is
-            ignored.
-        workdir: Folder of the model, whose own files are not replaced.
+        endings: Valid file name endings.
+        binary: Those of the endings whose files contain bytes.
+        flag: Name of the flag for messages.
+        inputs: Sources that the command reads; see `find_files`. None entries are ignored.
+        workdir: Folder of the model, whose files must not be replaced.
 
     Raises:
-        UserError: If the name ends in something else, the file is one of the inputs or of the
-            model, or it cannot be written.
+        UserError: If the file name ending is not valid, the file is one of the inputs or a file of
+            the model, or it cannot be written.
     """
     if output == "-":
         stream = standard_output()
         if stream is None:
-            raise UserError(f"Standard output is closed. Give {flag} a file. Received: {flag}=-")
+            raise UserError(f"Standard output is closed. Set {flag} to a file. Received: {flag}=-")
         yield stream
         return
     streamed = is_stream(output)
@@ -68,17 +67,14 @@ def opened(output, endings, binary=(), flag="--output", inputs=(), workdir=None)
     path = os.path.realpath(output) if os.path.islink(output) else output
     with contextlib.ExitStack() as stack:
         try:
-            # Two commands with the same output write different files; the last to end replaces the
-            # other.
+            # Commands with the same output write different temporary files; the last one replaces
+            # the output of the others.
             temporary = stack.enter_context(unfinished_output(path))
             stack.enter_context(atomic_path(path, temporary))
             file = stack.enter_context(tf.io.gfile.GFile(temporary, mode))
-            file.write(b"" if "b" in mode else "")  # makes the file
+            file.write(b"" if "b" in mode else "")  # creates the file
         except (OSError, tf.errors.OpError) as error:
-            raise UserError(
-                f"{flag} must be a file that can be written. "
-                f"Received: {output} ({first_line(error)})"
-            ) from error
+            raise UserError(f"Cannot write {flag}={output}: {first_line(error)}") from error
         yield file
 
 
@@ -86,10 +82,10 @@ def check_output(output, inputs, workdir=None, flag="--output"):
     """Checks that writing a file replaces neither an input nor a file of the model.
 
     Args:
-        output, inputs, workdir, flag: As those of `opened`.
+        output, inputs, workdir, flag: See `opened`.
 
     Raises:
-        UserError: If it would, also through links and other spellings of the path.
+        UserError: If it would, also through links or equivalent paths.
     """
     for source in inputs:
         if (
@@ -98,10 +94,10 @@ def check_output(output, inputs, workdir=None, flag="--output"):
             and any(_same(output, path) for path in find_files(source, tfds=True))
         ):
             raise UserError(
-                f"{flag} must be another file than the input, which it would replace. "
+                f"{flag} would replace the input. Choose another file. "
                 f"Received: {flag}={output}, input {source}"
             )
-    # Through a link, too: what it points to would stay, but the name would be lost.
+    # Both the path and the target of a link: writing would replace the link or the target.
     for path in (output, os.path.realpath(output)) if workdir else ():
         folder, name = os.path.split(path)
         if name in _model_files() and _same(folder or ".", workdir):
@@ -112,7 +108,7 @@ def check_output(output, inputs, workdir=None, flag="--output"):
 
 
 def _model_files():
-    """Names of the files that a model is read from, in a workdir or another library's folder."""
+    """Returns the names of the files of a model, in a workdir or a checkpoint folder."""
     identifying = (FAMILIES.fields(name).config_files for name in FAMILIES)
     return _RUN_FILES.union(_LIBRARY_FILES, member_files(), *identifying)
 

@@ -1,4 +1,4 @@
-"""Predicting: texts or rows of files in, predictions out, in the same order."""
+"""Prediction for texts and files."""
 
 from keras_attn.counts import counted
 from keras_attn.errors import UserError
@@ -12,12 +12,12 @@ OUTPUTS = (".tsv", ".csv", ".jsonl", ".json")
 
 
 def predict_texts(workdir, texts, text_pairs=None, output="-", **options):
-    """Writes a row for each text; options as those of `predict_file`."""
+    """Writes a row for each text; see `predict_file`."""
     if not texts:
-        raise UserError("--text or --input is needed. Received: neither")
+        raise UserError("--text or --input is required. Received: neither")
     if text_pairs and len(text_pairs) != len(texts):
         raise UserError(
-            "As many --text_pair as --text are needed. "
+            "Each --text requires one --text_pair. "
             f"Received: {counted(len(texts), 'text')}, "
             f"{counted(len(text_pairs), 'pair')}"
         )
@@ -45,15 +45,14 @@ def predict_file(
     """Writes a row for each row of a file, in constant memory.
 
     Args:
-        workdir: Folder of a finetuning run.
+        workdir: Working directory of a finetuning run.
         source: TSV, CSV, JSONL, Parquet or .txt file, a glob, or `-` for standard input.
-        output: File that ends in one of `OUTPUTS`; `-` for standard output, as TSV.
-        batch_size: Rows worked on together.
-        format: See `iterate_rows`. None: what the name of a file tells, or told in
-            training; that of the training data where it tells none.
+        output: File whose name ends in one of `OUTPUTS`; `-` for standard output, as TSV.
+        batch_size: Batch size in rows.
+        format: See `iterate_rows`. None: detected from the file name, else as in training.
         text, text_pair, on_bad_text, encoding, max_line: See `iterate_rows`. None: as in
-            training; also for the test files of a GLUE task.
-        **options: Of the task, `TaskFields.options`.
+            training, or as in the test files of a GLUE task.
+        **options: Options of the task; see `TaskFields.options`.
     """
     reading = {
         "format": format,

@@ -1,4 +1,4 @@
-"""Translating files and streams, line by line."""
+"""Translation of files and streams, line by line."""
 
 import itertools
 import json
@@ -21,7 +21,7 @@ from keras_attn.inference.outputs import opened
 from keras_attn.registry import TASKS
 from keras_attn.tasks.translation.translator import Translator
 
-CHUNK = 1024  # lines held in memory
+CHUNK = 1024  # lines in memory
 
 
 def translate_file(
@@ -42,31 +42,32 @@ def translate_file(
     """Writes a line for each line of a text file, in constant memory.
 
     Args:
-        workdir: Of a translator.
+        workdir: Working directory of a translation model.
         source: Text file; `-` for standard input. Lines of standard input and of pipes are
-            translated as they come.
-        output: File that ends in .txt or .jsonl; `-` for standard output.
+            translated when they arrive.
+        output: .txt or .jsonl file; `-` for standard output.
         beam, length_penalty, batch_size: See `Translator.translate`.
-        nbest: Translations of each line; None: the best.
-        with_scores, alignments: Whether to tell them.
-        on_bad_text: "error", or "skip" to leave the translation of a line empty that is no text
-            or too long, and count it.
+        nbest: Number of translations per line; None: the best one.
+        with_scores, alignments: Whether to output scores and alignments.
+        on_bad_text: How to handle lines that are not valid text or too long: "error", or "skip",
+            which writes an empty translation and counts them.
         precision: See `keras_attn.load`.
-        max_line: Bytes of the longest line; None: as in training.
+        max_line: Maximum size of a line in bytes; None: as in training.
 
     Raises:
-        UserError: For such a line, with its number.
+        UserError: If a line is not valid text or too long; contains its number.
     """
     trained = read_ready(workdir)  # before the output is opened
     if trained.task != Translator.task:
         raise UserError(
-            f"A workdir of a translator is needed. Received: {workdir}, of {trained.kind}"
+            "--workdir must contain a translation model. "
+            f"Received: {workdir}, a model of {trained.kind}"
         )
     with opened(output, (".txt", ".jsonl"), inputs=(source,), workdir=workdir) as file:
         translator = TASKS[trained.task].load(trained, precision)
         max_line = max_line or trained.config["data"].get("max_line") or MAX_LINE
-        del trained  # its weights are in the model now
-        translator.choose(beam, nbest, length_penalty, batch_size)  # before a line is waited for
+        del trained  # frees the memory of its weights
+        translator.choose(beam, nbest, length_penalty, batch_size)  # checks before input arrives
         as_json = bool(nbest or with_scores or alignments)
         count = skipped = cut = 0
         for chunk in _chunks(source, max_line):
@@ -76,7 +77,7 @@ def translate_file(
                 fault = _fault(translator, line, row)
                 if fault and on_bad_text == "error":
                     raise UserError(
-                        f"{fault}; --on_bad_text=skip leaves its translation empty. "
+                        f"{fault}. Set --on_bad_text=skip to write an empty translation instead. "
                         f"Received: line {count + number + 1} of {source}"
                     )
                 skipped += bool(fault)
@@ -91,16 +92,16 @@ def translate_file(
             file.flush()
             count += len(chunk)
     print(
-        f"{counted(count, 'line')} translated, {skipped:,} left empty"
-        + (f", {cut:,} cut" if cut else ""),
+        f"{counted(count, 'line')} translated, {skipped:,} skipped"
+        + (f", {cut:,} truncated at the maximum length" if cut else ""),
         file=sys.stderr,
     )
 
 
 def _chunks(source, max_line):
-    """Lists of lines, each a string or a `BadRow`."""
+    """Yields lists of lines, each a string or a `BadRow`."""
     if is_stream(source):
-        yield from _chunks_as_they_come(open_stream(source), max_line)
+        yield from _stream_chunks(open_stream(source), max_line)
         return
     lines = (
         line if isinstance(line, BadRow) else without_end(line)
@@ -110,61 +111,61 @@ def _chunks(source, max_line):
         yield chunk
 
 
-def _chunks_as_they_come(stream, max_line):
-    """Lists of the whole lines that are there: whoever writes one may wait for its answer."""
-    encoding, parts, size = "utf-8-sig", [], 0
+def _stream_chunks(stream, max_line):
+    """Yields the complete lines when they arrive, because their writer may wait for the result."""
+    encoding, blocks, size = "utf-8-sig", [], 0
 
     def line():
         if size > max_line:
             return too_long(max_line)
-        return without_end(b"".join(parts).decode(encoding, UNDECODABLE))
+        return without_end(b"".join(blocks).decode(encoding, UNDECODABLE))
 
     while block := stream.read1(2**16):
-        *ends, begun = block.split(b"\n")
+        *ends, start = block.split(b"\n")
         lines = []
         for end in ends:
-            parts, size = [*parts, end], size + len(end)
+            blocks, size = [*blocks, end], size + len(end)
             lines.append(line())
-            encoding, parts, size = "utf-8", [], 0
-        size += len(begun)
-        parts = [*parts, begun] if size <= max_line else []
+            encoding, blocks, size = "utf-8", [], 0
+        size += len(start)
+        blocks = [*blocks, start] if size <= max_line else []
         if lines:
             yield lines
     if size:
         last = line()
-        # Carriage returns end the lines of a text without line feeds.
-        alone = encoding == "utf-8" or isinstance(last, BadRow)
-        yield [last] if alone else last.split("\r")
+        # In a text without line feeds, carriage returns end the lines.
+        has_line_feeds = encoding == "utf-8"
+        yield [last] if has_line_feeds or isinstance(last, BadRow) else last.split("\r")
 
 
 def _fault(translator, line, row):
-    """What a line should have been, or None."""
+    """Returns the requirement that a line violates, or None."""
     if unreadable := _unreadable(line):
         return unreadable
     if not translator.fits(row):
-        return f"A line of at most {translator.length - 1} tokens is needed"
+        return f"A line must have at most {translator.length - 1} tokens"
     return None
 
 
 def _unreadable(line):
     if isinstance(line, BadRow):
         return line.requirement
-    return None if is_text(line) else "Text in utf-8 is needed"
+    return None if is_text(line) else "A line must be valid UTF-8"
 
 
 def _json(hypotheses, with_scores, alignments):
     found = []
     for one in hypotheses:
-        told = {"text": one["text"]}
+        entry = {"text": one["text"]}
         if with_scores:
-            told |= {name: one[name] for name in ("score", "log_probability", "finished")}
+            entry |= {name: one[name] for name in ("score", "log_probability", "finished")}
         if alignments:
-            told |= {
+            entry |= {
                 "source_tokens": one["source_tokens"],
                 "tokens": one["tokens"],
                 "alignments": one["attention"].argmax(axis=1).tolist()
                 if len(one["tokens"])
                 else [],
             }
-        found.append(told)
+        found.append(entry)
     return json.dumps(found, ensure_ascii=False)

@@ -1,1 +1,1 @@
-"""Files: read, written atomically, locked."""
+"""Files: reading, atomic writes, locks."""

@@ -1,4 +1,4 @@
-"""Atomic writes: a file is complete or not there, and nothing is written through a link."""
+"""Atomic writes: a file is complete or does not exist, and links are not followed."""
 
 import contextlib
 import errno
@@ -13,11 +13,11 @@ from keras_attn.errors import UserError, first_line
 
 @contextlib.contextmanager
 def atomic_path(path, unfinished=None):
-    """Yields another name to write to, which is renamed to `path` if no error was raised.
+    """Yields a temporary name to write to, which is renamed to `path` if no error was raised.
 
     Args:
         path: The file.
-        unfinished: The other name; default `path` with `.tmp`.
+        unfinished: The temporary name; defaults to `path` with `.tmp`.
     """
     unfinished = unfinished or f"{path}.tmp"
     try:
@@ -30,41 +30,42 @@ def atomic_path(path, unfinished=None):
 
 
 def atomic_write(path, content, unfinished=None):
-    """Writes the bytes of a file that several processes may write at once.
+    """Writes a file that several processes may write concurrently.
 
     Args:
         path: The file.
         content: Bytes.
-        unfinished: Its name up to then; default one of this call.
+        unfinished: Temporary name; defaults to a unique name.
 
     Raises:
-        UserError: If it cannot be written (no space, no permission). Nothing stays behind.
+        UserError: If the file cannot be written (no space, no permission). The temporary file is
+            removed.
     """
-    # A name of this call: a process that a kill orphaned may be writing the same file still, on
-    # another machine too, where process ids are the same.
+    # Unique also among machines, where process ids may be equal: an orphaned process may still
+    # write the same file.
     unfinished = unfinished or f"{path}.{uuid.uuid4().hex}.unfinished"
     with reporting_failed_writes(path), atomic_path(path, unfinished), open_new(unfinished) as file:
         file.write(content)
 
 
 def open_new(path, binary=True):
-    """Opens a new file for writing, in place of the file of that name.
+    """Opens a new file for writing, and replaces an existing one.
 
-    A symbolic or hard link is removed, so that the file it leads to stays as it is.
+    A symbolic or hard link is removed, and its target is not changed.
 
     Args:
-        path: The file; any filesystem of `tf.io.gfile`.
-        binary: Whether it takes bytes; otherwise text, written as UTF-8.
+        path: The file, on any filesystem of `tf.io.gfile`.
+        binary: Whether to write bytes; otherwise text, as UTF-8.
     """
     if "://" in path:
         return tf.io.gfile.GFile(path, "wb" if binary else "w")
     _remove_file(path)
-    # "x" (O_EXCL) fails where anything has that name, including a link.
+    # "x" (O_EXCL) fails if the name exists, also as a link.
     return open(path, "xb") if binary else open(path, "x", encoding="utf-8", newline="")
 
 
 def open_no_follow(path, mode):
-    """Opens a local text file; raises an OSError if its name is a symbolic link."""
+    """Opens a local text file; raises an OSError if it is a symbolic link."""
 
     def opener(name, flags):
         return os.open(name, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
@@ -85,7 +86,7 @@ def discard(path):
 
 @contextlib.contextmanager
 def temporary_folder(path):
-    """Makes a local folder, in place of what a killed process left, and removes it at the end."""
+    """Creates a local folder, replacing that of a killed process, and removes it at the end."""
     discard(path)
     os.mkdir(path)
     try:
@@ -104,7 +105,7 @@ def _remove_file(path):
 
 @contextlib.contextmanager
 def reporting_failed_writes(path):
-    """Turns errors of the filesystem into a `UserError` that names the file and a full disk."""
+    """Converts filesystem errors to a `UserError` that names the file and, if full, the disk."""
     try:
         yield
     except (OSError, tf.errors.OpError) as error:
@@ -116,16 +117,16 @@ def _write_error(path, error):
     full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
     if not full and "No space left" not in reason:
         return f"Cannot write {path}: {reason}"
-    # The full disk may be another than that of the file: the one for temporary files.
+    # The full disk may also be that of temporary files.
     disk = _disk_of(getattr(error, "filename", None) or path)
     return (
-        f"Cannot write {path}: {reason}{disk}. Free some space and repeat the command; "
-        "everything saved before is complete"
+        f"Cannot write {path}: {reason}{disk}. Free disk space and run the command again; "
+        "files saved before are complete"
     )
 
 
 def _disk_of(path):
-    """Where the disk of a path is mounted and how much of it is free; "" if that is unknown."""
+    """Describes the mount point and the free space of the disk of a path; "" if unknown."""
     if "://" in path:
         return ""
     folder = os.path.abspath(path)

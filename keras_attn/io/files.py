@@ -1,4 +1,4 @@
-"""Whole small files, of unknown origin too."""
+"""Reading of small files, also of untrusted ones."""
 
 import os
 import stat
@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from keras_attn.errors import UserError
 
-# A tokenizer.json of a million pieces has less.
+# The tokenizer.json of a vocabulary of a million tokens is smaller.
 LARGEST = 100_000_000
 
 
@@ -15,11 +15,12 @@ def read_bytes(path, largest=LARGEST):
     """Returns the content of a file.
 
     Args:
-        path: The file; any filesystem of `tf.io.gfile`.
-        largest: Bytes that it may have.
+        path: The file, on any filesystem of `tf.io.gfile`.
+        largest: Maximum size in bytes.
 
     Raises:
-        UserError: If it does not exist, is no regular file, cannot be read or is larger.
+        UserError: If the file does not exist, is not a regular file, cannot be read or is too
+            large.
     """
     path = os.fspath(path)
     try:
@@ -27,8 +28,8 @@ def read_bytes(path, largest=LARGEST):
         check_regular(path)
         if size > largest:
             raise UserError(
-                f"Cannot read {path}: a file of at most {largest:,} bytes is needed, "
-                f"this one has {size:,}"
+                f"Cannot read {path}: the file has {size:,} bytes, more than the maximum of "
+                f"{largest:,}"
             )
         with tf.io.gfile.GFile(path, "rb") as file:
             return file.read()
@@ -47,15 +48,15 @@ def check_regular(path):
 
 
 def exists(path):
-    """Whether there is a file or a folder of this name.
+    """Returns whether a file or a folder of this name exists.
 
     Raises:
-        UserError: If that cannot be found out: without permission for its folder, or for a
+        UserError: If this cannot be determined: without permission for its folder, or for a
             symbolic link to itself.
     """
     try:
         tf.io.gfile.stat(path)
-    except (tf.errors.NotFoundError, tf.errors.FailedPreconditionError):  # a file on its way
+    except (tf.errors.NotFoundError, tf.errors.FailedPreconditionError):  # a parent is a file
         return False
     except tf.errors.OpError as error:
         raise unreadable(path, error) from error
@@ -63,6 +64,6 @@ def exists(path):
 
 
 def unreadable(path, error):
-    """The `UserError` for a file that an error of the filesystem keeps from being read."""
+    """Returns the `UserError` for a filesystem error when reading a file."""
     reason = getattr(error, "strerror", None) or error.message.rpartition("; ")[2]
     return UserError(f"Cannot read {path}: {reason}")

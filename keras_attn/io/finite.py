@@ -1,4 +1,4 @@
-"""Checks that numbers are finite: neither NaN nor infinite."""
+"""Checks that arrays are finite: without NaN and infinite values."""
 
 import numpy as np
 
@@ -10,9 +10,9 @@ def check_weights(array, name, source):
 
     Args:
         array: NumPy array of any dtype.
-        name, source: What the message calls it and the checkpoint that it is from.
+        name, source: Names of the array and of its checkpoint for the message.
     """
-    # Both are NaN where any value is, and take no memory as np.isfinite would.
+    # Both are NaN if any value is NaN; unlike np.isfinite they use no memory.
     if (
         not np.issubdtype(array.dtype, np.floating)
         or not array.size
@@ -28,11 +28,11 @@ def check_weights(array, name, source):
 
 
 def check_outputs(array, source):
-    """Raises a `UserError` if what a model computed has values that are not finite.
+    """Raises a `UserError` if outputs of a model have values that are not finite.
 
     Args:
         array: NumPy array.
-        source: What the message calls the model, such as "the model in FOLDER".
+        source: Name of the model for the message, such as "the model in FOLDER".
     """
     if not np.isfinite(array).all():
         raise UserError(

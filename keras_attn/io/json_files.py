@@ -1,4 +1,4 @@
-"""JSON files, of unknown origin too."""
+"""JSON files, also untrusted ones."""
 
 import json
 import math
@@ -12,10 +12,10 @@ from keras_attn.io.files import LARGEST, exists, read_bytes
 
 
 def read_json(path, largest=LARGEST):
-    """Returns what a JSON file of at most so many bytes holds.
+    """Reads a JSON file of at most `largest` bytes.
 
     Raises:
-        UserError: If there is no such file, it is too large, or no JSON.
+        UserError: If the file does not exist, is too large, or is not JSON.
     """
     content = read_bytes(path, largest)
     try:
@@ -25,7 +25,7 @@ def read_json(path, largest=LARGEST):
 
 
 def read_object(path, largest=LARGEST):
-    """Returns the dict that a JSON file holds; raises UserError as `read_json`."""
+    """Reads a JSON file that must contain an object; see `read_json`."""
     found = read_json(path, largest)
     if not isinstance(found, dict):
         raise UserError(f"{os.path.basename(path)} must be a JSON object. Received: {path}")
@@ -33,10 +33,10 @@ def read_object(path, largest=LARGEST):
 
 
 def read_if_complete(path):
-    """Returns what a JSON file of ours holds, or None if it is missing or not whole.
+    """Reads a JSON file of this package; returns None if it is missing or incomplete.
 
     Raises:
-        UserError: If it cannot be read: an error of the disk or the network may pass.
+        UserError: If it cannot be read because of the disk or the network.
     """
     if not exists(path) or tf.io.gfile.isdir(path):
         return None
@@ -48,8 +48,8 @@ def read_if_complete(path):
 
 
 def write_json(path, value, unfinished=None):
-    """Writes JSON so that the file is whole or not there; see `atomic_write`."""
-    # Half a surrogate pair, of a path that is not UTF-8, becomes its JSON escape.
+    """Writes a JSON file atomically; see `atomic_write`."""
+    # A lone surrogate, from a path that is not UTF-8, is written as a JSON escape.
     content = (to_json(value, indent=1, ensure_ascii=False) + "\n").encode(
         errors="backslashreplace"
     )
@@ -57,11 +57,11 @@ def write_json(path, value, unfinished=None):
 
 
 def to_json(value, **options):
-    """JSON text with null for numbers that are not finite, which JSON does not have.
+    """Returns JSON text, with null for NaN and infinite numbers, which JSON does not support.
 
     Args:
-        value: As `json.dumps` takes it.
-        **options: Of `json.dumps`.
+        value: Value for `json.dumps`.
+        **options: Options of `json.dumps`.
     """
     try:
         return json.dumps(value, allow_nan=False, **options)

@@ -1,4 +1,4 @@
-"""A lock that one process at a time can hold."""
+"""File locks."""
 
 import errno
 import os
@@ -8,28 +8,28 @@ import re
 from keras_attn.errors import UserError
 from keras_attn.io.atomic_write import open_no_follow
 
-# Of a link, a folder, a socket; that of a pipe has no number.
+# Error numbers for a link, a folder and a socket; the error of a pipe has none.
 _NO_FILE = errno.ELOOP, errno.EISDIR, errno.ENXIO, None
-_HOLDER = r"process \d+ on [^\n]*"  # what its holder writes to the file
-_MOST = 1000  # characters of that
+_HOLDER = r"process \d+ on [^\n]*"  # content of a locked file
+_MOST = 1000  # maximum number of characters of the content
 
 
-def lock_file(path, needed):
-    """Locks a file until what is returned is closed or this process ends, however it ends.
+def lock_file(path, requirement):
+    """Locks a file until the returned file is closed or this process ends.
 
-    The kernel releases the lock of a killed process, so it never goes stale. Filesystems
-    without such locks are not guarded.
+    The kernel releases the lock of a killed process. On filesystems without file locks nothing is
+    locked.
 
     Args:
-        path: The file; made if it is not there. Its holder may remove it.
-        needed: What the error says.
+        path: The file, which is created if it does not exist. Its holder may remove it.
+        requirement: Beginning of the error message if another process holds the lock.
 
     Returns:
-        The open file; None where there is no lock.
+        The open file; None if locks are not supported.
 
     Raises:
-        UserError: If another process holds it, or something else has its name: a symbolic link, a
-            folder, a file with other content. Nothing of that is changed.
+        UserError: If another process holds the lock, or the path is a symbolic link, a folder, or
+            a file with other content, none of which is changed.
     """
     if "://" in path:
         return None
@@ -45,13 +45,13 @@ def lock_file(path, needed):
             file.seek(0)
             holder = file.read(_MOST).strip() or "another process"
             file.close()
-            raise UserError(f"{needed}, in use by {holder}") from None
-        except OSError:  # a filesystem without locks, such as some of NFS and Lustre
+            raise UserError(f"{requirement}, in use by {holder}") from None
+        except OSError:  # a filesystem without locks, such as some NFS and Lustre filesystems
             file.close()
             return None
         if _is_at(file, path):
             break
-        file.close()  # removed by its holder after it was opened here
+        file.close()  # the holder has removed the file after it was opened here
     file.seek(0)
     if not re.fullmatch(rf"({_HOLDER})?", file.read(_MOST)):
         file.close()

@@ -1,4 +1,4 @@
-"""Arrays out of `.npz` files that may be damaged or hostile."""
+"""Reading of arrays from `.npz` files that may be damaged or malicious."""
 
 import io
 import math
@@ -12,8 +12,8 @@ from numpy.lib import format as npy
 
 from keras_attn.errors import UserError
 
-# What a file cut off or with a wrong bit raises in zipfile and NumPy. OSError is theirs for what
-# is no zip file: from bytes in memory nothing else comes. NotImplementedError is a RuntimeError.
+# Errors of zipfile and NumPy for truncated or corrupted files. They raise OSError for content that
+# is not a zip file; content in memory has no other OSError. NotImplementedError is a RuntimeError.
 _DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -26,8 +26,8 @@ _DAMAGE = (
     ValueError,
     OverflowError,
 )
-# NumPy evaluates a header as a Python literal, which can take any amount of memory. It writes no
-# other than these.
+# NumPy evaluates a header as a Python literal, which can use any amount of memory. This pattern
+# matches all headers that NumPy writes.
 _HEADER = re.compile(
     r"\{'descr': '([^']{2,20})', 'fortran_order': (?:True|False), "
     r"'shape': \(((?:\d{1,19}(?:, ?\d{1,19}){0,31},?)?)\),? ?\}\s*",
@@ -41,8 +41,8 @@ def parse_npz(content, names=None):
 
     Args:
         content: The bytes of the file, or an open file in memory.
-        names: The arrays to take, or a function that chooses from `{name: (shape, dtype)}` of all
-            before any is read; default all. A UserError of its own is passed on.
+        names: Names of the arrays to read, or a function that selects them from
+            `{name: (shape, dtype)}` of all arrays and may raise a `UserError`; None: all arrays.
 
     Raises:
         ValueError: If the content is damaged or lacks one of the names.
@@ -60,7 +60,7 @@ def parse_npz(content, names=None):
 
 
 def _header(file, size):
-    """`{name: (shape, dtype)}` of all arrays, which take no more memory than the file has bytes."""
+    """Returns `{name: (shape, dtype)}` of all arrays, after checking their total size."""
     found, total = {}, 0
     with zipfile.ZipFile(file) as members:
         for member in members.infolist():
@@ -70,7 +70,7 @@ def _header(file, size):
             with members.open(member) as array:
                 shape, dtype = _shape_and_dtype(array, member.filename)
                 if array.tell() + math.prod(shape) * dtype.itemsize != member.file_size:
-                    raise ValueError(f"{member.filename} is not whole")
+                    raise ValueError(f"{member.filename} is incomplete")
             found[member.filename.removesuffix(".npy")] = (shape, dtype.name)
     if total > size:
         raise ValueError(f"{size:,} of {total:,} bytes")
@@ -80,15 +80,15 @@ def _header(file, size):
 
 def _shape_and_dtype(array, name):
     if npy.read_magic(array) != (1, 0):
-        raise ValueError(f"{name} is of another version")
+        raise ValueError(f"{name} has an unsupported version")
     (size,) = struct.unpack("<H", array.read(2))
     header = _HEADER.fullmatch(array.read(size).decode("latin-1"))
     if header is None:
-        raise ValueError(f"{name} has another header than NumPy writes")
+        raise ValueError(f"{name} has an invalid header")
     if header[1] == "|O":
         raise ValueError(
-            "it holds Python objects, whose pickles are never read; save "
-            "plain arrays where it was made: x.astype('float32')"
+            "the file contains pickled Python objects, which are not supported; save "
+            "numeric arrays instead: x.astype('float32')"
         )
     if not _PLAIN.fullmatch(header[1]):
         raise ValueError(f"{name} is of type {header[1]}")

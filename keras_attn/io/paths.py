@@ -1,4 +1,4 @@
-"""Which paths can be read and written."""
+"""Checks of paths."""
 
 import os
 import re
@@ -9,26 +9,26 @@ _SCHEME = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
 def scheme_of(path):
-    """The scheme of `SCHEME://…`; None of a path without one."""
+    """Returns the scheme of `SCHEME://…`; None for a path without a scheme."""
     found = _SCHEME.match(os.fspath(path))
     return found and found[1]
 
 
 def check_path(path, name=None):
-    """Raises a `UserError` for a path that TensorFlow cannot open here.
+    """Raises a `UserError` if TensorFlow cannot open paths like this one.
 
-    That is one of an unknown file system, or one whose bytes are not UTF-8.
+    Paths of unknown file systems and paths that are not UTF-8 are not supported.
 
     Args:
         path: A path.
-        name: The flag or argument that it was given for.
+        name: Name of the flag or argument, for the message.
     """
     given = f"{name}=" if name else ""
     try:
         os.fspath(path).encode()
     except UnicodeEncodeError:
         raise UserError(
-            "Names of files and folders must be UTF-8; rename the file or folder. "
+            "Names of files and folders must be UTF-8. Rename the file or folder. "
             f"Received: {given}{path!r}"
         ) from None
     scheme = scheme_of(path)
@@ -41,7 +41,7 @@ def check_path(path, name=None):
         return
     remote = ", ".join(f"{one}://" for one in sorted(known) if one not in ("", "file", "ram"))
     raise UserError(
-        f"{scheme}:// paths are not supported. Download the files and give their local "
-        f"path; other file systems that can be read and written here: {remote}. "
+        f"{scheme}:// paths are not supported. Download the files and use their local "
+        f"path; supported file systems: {remote}. "
         f"Received: {given}{path}"
     )

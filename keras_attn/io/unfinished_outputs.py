@@ -1,4 +1,4 @@
-"""Temporary files of outputs; those of killed processes are removed."""
+"""Temporary files of outputs, and removal of those of killed processes."""
 
 import contextlib
 import glob
@@ -8,26 +8,25 @@ import uuid
 
 from keras_attn.io.atomic_write import discard
 
-# Another ending than that of `atomic_write`, whose files are not locked.
+# Differs from the ending of `atomic_write`, whose files are not locked.
 _ENDING = re.compile(r"\.[0-9a-f]{32}\.partial")
 _MAX_ATTEMPTS = 10
 
 
 @contextlib.contextmanager
 def unfinished_output(path, folder=False):
-    """Makes a file or folder beside `path` for the caller to write and then rename to `path`.
+    """Creates a temporary file or folder beside `path`, which the caller renames to `path`.
 
-    Several processes may write the same output at once. Those that were killed left theirs behind,
-    which is removed here: a lock, which ends with its process, protects what is still written.
-    On a filesystem that several machines share, its locks must hold on all of them. A filesystem
-    without locks and a remote one keep what was left.
+    Several processes may write the same output concurrently, each with its own locked file. Files
+    of killed processes are not locked and are removed here, except on remote filesystems and on
+    those without locks. On a filesystem shared by several machines, locks must be shared too.
 
     Args:
         path: The output.
-        folder: Whether it is a folder.
+        folder: Whether the output is a folder.
 
     Yields:
-        The other name; on a remote filesystem nothing is made there.
+        The temporary name; on a remote filesystem it does not exist yet.
     """
     if "://" in path:
         yield _new_name(path)
@@ -49,7 +48,7 @@ def _remove_abandoned(path):
     for found in glob.glob(f"{glob.escape(path)}.*.partial"):
         if not _ENDING.fullmatch(found[len(path) :]):
             continue
-        with contextlib.suppress(OSError, ImportError):  # locked, or no locks here
+        with contextlib.suppress(OSError, ImportError):  # locked, or locks are not supported
             lock = _lock(found)
             try:
                 discard(found)

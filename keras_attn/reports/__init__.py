@@ -1,1 +1,1 @@
-"""Pages of HTML: layout and charts."""
+"""HTML reports: layout and charts."""

@@ -1,4 +1,4 @@
-"""Charts as SVG in the page."""
+"""SVG charts."""
 
 import math
 
@@ -9,20 +9,21 @@ LEFT, RIGHT, TOP, BOTTOM = 46, 8, 10, 34
 
 
 class Chart:
-    """Axes from numbers to places of the drawing.
+    """A chart with two numeric axes.
 
     Args:
-        label: What the chart shows, for who does not see it.
+        label: Description for screen readers.
         x, y: `(low, high)` of the axes.
-        titles: Of the two axes.
+        titles: Titles of the two axes.
     """
 
     def __init__(self, label, x, y, titles):
-        self.label, self.x, self.y, self.titles = label, spread(x), spread(y), titles
-        self.marks = []
+        self.label, self.titles = label, titles
+        self.x, self.y = axis_range(x), axis_range(y)
+        self.shapes = []
 
     def at(self, x, y):
-        """Where a point lies, as two strings."""
+        """Returns the coordinates of a point in the SVG, as two strings."""
         across = (x - self.x[0]) / (self.x[1] - self.x[0])
         up = (y - self.y[0]) / (self.y[1] - self.y[0])
         return (
@@ -33,19 +34,19 @@ class Chart:
     def line(self, xs, ys, kind="line"):
         """Draws a line through points."""
         points = " ".join(",".join(self.at(x, y)) for x, y in zip(xs, ys, strict=True))
-        self.marks.append(tag("polyline", points=points, class_=kind))
+        self.shapes.append(tag("polyline", points=points, class_=kind))
 
     def dots(self, xs, ys, titles=None, kind="dot", radius=3):
-        """Draws points; `titles` show when one is pointed at."""
+        """Draws points; `titles` are their tooltips."""
         for number, place in enumerate(zip(xs, ys, strict=True)):
             x, y = self.at(*place)
             title = tag("title", titles[number]) if titles else ""
-            self.marks.append(tag("circle", title, cx=x, cy=y, r=radius, class_=kind))
+            self.shapes.append(tag("circle", title, cx=x, cy=y, r=radius, class_=kind))
 
     def bar(self, low, high, height, title):
-        """Draws a bar that stands on the axis."""
+        """Draws a bar from `low` to `high` on the x axis."""
         (left, bottom), (right, top) = self.at(low, self.y[0]), self.at(high, height)
-        self.marks.append(
+        self.shapes.append(
             tag(
                 "rect",
                 tag("title", title),
@@ -58,11 +59,11 @@ class Chart:
         )
 
     def svg(self):
-        """The drawing."""
-        parts = []
+        """Returns the SVG element."""
+        axes = []
         for value in ticks(*self.y):
             _, y = self.at(self.x[0], value)
-            parts += [
+            axes += [
                 tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=y, y2=y, class_="rule"),
                 tag(
                     "text",
@@ -75,17 +76,17 @@ class Chart:
             ]
         for value in ticks(*self.x):
             x, _ = self.at(value, self.y[0])
-            parts.append(
+            axes.append(
                 tag("text", number(value), x=x, y=HEIGHT - BOTTOM + 14, text_anchor="middle")
             )
         middle = (LEFT + WIDTH - RIGHT) / 2
-        parts.append(tag("text", self.titles[0], x=middle, y=HEIGHT - 4, text_anchor="middle"))
+        axes.append(tag("text", self.titles[0], x=middle, y=HEIGHT - 4, text_anchor="middle"))
         place = f"translate(9 {(TOP + HEIGHT - BOTTOM) / 2}) rotate(-90)"
-        parts.append(tag("text", self.titles[1], transform=place, text_anchor="middle"))
+        axes.append(tag("text", self.titles[1], transform=place, text_anchor="middle"))
         return tag(
             "svg",
-            parts,
-            self.marks,
+            axes,
+            self.shapes,
             viewBox=Markup(f"0 0 {WIDTH} {HEIGHT}"),
             role="img",
             aria_label=self.label,
@@ -93,10 +94,10 @@ class Chart:
 
 
 def interval_bar(value, ends, low):
-    """A small drawing of a share and its interval on an axis from `low` to 1."""
+    """Returns a small SVG of a fraction and its interval on an axis from `low` to 1."""
 
-    def at(share):
-        return f"{4 + 152 * (share - low) / max(1 - low, 1e-9):.1f}"
+    def at(fraction):
+        return f"{4 + 152 * (fraction - low) / max(1 - low, 1e-9):.1f}"
 
     return tag(
         "svg",
@@ -109,8 +110,8 @@ def interval_bar(value, ends, low):
     )
 
 
-def spread(ends):
-    """The ends of an axis; equal ones are moved apart."""
+def axis_range(ends):
+    """Returns `(low, high)` of an axis as floats, with `low < high`."""
     low, high = map(float, ends)
     if low < high:
         return low, high
@@ -118,7 +119,7 @@ def spread(ends):
 
 
 def ticks(low, high, most=5):
-    """Round numbers in `[low, high]`, about so many."""
+    """Returns about `most` round numbers in `[low, high]`."""
     rough = (high - low) / most
     unit = 10.0 ** math.floor(math.log10(rough))
     step = next(unit * factor for factor in (1, 2, 5, 10) if unit * factor >= rough * (1 - 1e-9))
@@ -127,7 +128,7 @@ def ticks(low, high, most=5):
 
 
 def number(value):
-    """A number of an axis, short."""
+    """Formats a number of an axis."""
     if abs(value) >= 10000:
         return f"{value / 1000:,.6g}k"
     if abs(value) >= 0.001 or not value:

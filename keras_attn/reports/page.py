@@ -1,11 +1,11 @@
-"""A page of HTML in one file: elements, tables and their style, without scripts or a network."""
+"""HTML pages in one file: elements, tables and style, without scripts and network access."""
 
 import html
 import re
 
 MOST_CHARACTERS = 300
 
-# What a page may load is said to the browser, too: nothing.
+# The Content-Security-Policy forbids loading anything.
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -104,22 +104,22 @@ a { color: rgb(var(--tint)) }
   html { font-size: 11px } main { padding: 0 } .box { max-height: none; overflow: visible }
   figure, tr { break-inside: avoid } h2 { break-after: avoid } thead th { position: static } }
 """
-# Controls but blanks, and halves of surrogate pairs, which UTF-8 does not have.
+# Control characters except whitespace, and surrogates, which UTF-8 cannot encode.
 _UNSEEN = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class Markup(str):
-    """HTML that is taken as it is; every other string is escaped."""
+    """HTML; all other strings are escaped."""
 
 
 def tag(name, *content, **attributes):
-    """Makes an element.
+    """Returns an HTML element.
 
     Args:
-        name: Of the element.
-        content: `Markup`, lists of it, or what is text and escaped.
-        attributes: Values, escaped; `_` of a name stands for `-`, and one at its end for nothing
-            (`class_`). None: left out.
+        name: Name of the element.
+        *content: `Markup`, lists of it, or text, which is escaped.
+        **attributes: Values, which are escaped; None: no attribute. In names, `_` is replaced by
+            `-`, and removed at the end (`class_`).
     """
     given = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escaped(value)}"'
@@ -130,56 +130,55 @@ def tag(name, *content, **attributes):
 
 
 def join(*content):
-    """Several pieces as one."""
+    """Joins `Markup`, lists of it and text."""
     return Markup(
         "".join(
-            join(*piece) if isinstance(piece, (list, tuple)) else escaped(piece)
-            for piece in content
+            join(*item) if isinstance(item, (list, tuple)) else escaped(item) for item in content
         )
     )
 
 
 def escaped(value):
-    """A value as HTML text; characters that cannot be shown become U+FFFD."""
+    """Escapes a value; characters that cannot be displayed become U+FFFD."""
     if isinstance(value, Markup):
         return value
     return Markup(html.escape(_UNSEEN.sub("\ufffd", str(value))))
 
 
 def page(title, *body):
-    """The whole file, as bytes."""
+    """Returns the HTML file, as bytes."""
     return _PAGE.format(title=escaped(title), style=_STYLE, body=join(*body)).encode()
 
 
 def section(title, *content):
-    """A part of the page with a heading."""
+    """Returns a section with a heading."""
     return tag("section", tag("h2", title), *content)
 
 
-def columns(*parts, kind=""):
-    """Parts side by side where there is room."""
-    return tag("div", *parts, class_=f"columns {kind}".strip())
+def columns(*content, kind=""):
+    """Returns a multi-column layout, which has fewer columns on narrow screens."""
+    return tag("div", *content, class_=f"columns {kind}".strip())
 
 
 def table(label, heads, rows, foot=(), text=(0,), kind=None):
-    """A table in a box that scrolls if there is too little room, or more than 20 rows.
+    """Returns a table, which scrolls if it is too wide or has more than 20 rows.
 
     Args:
-        label: What it shows, for who does not see it.
-        heads: Of the columns.
-        rows, foot: Lists of cells; the first cell of each is the head of its row. A cell may be
-            a pair of content and a dict of attributes.
-        text: Columns that are not numbers.
-        kind: Class of the table.
+        label: Description for screen readers.
+        heads: Column headers.
+        rows, foot: Lists of cells; the first cell is the row header. A cell is its content, or a
+            pair of content and a dict of attributes.
+        text: Indices of the columns that contain text instead of numbers.
+        kind: CSS class of the table.
     """
 
     def row(cells):
-        made = []
+        row_cells = []
         for column, cell in enumerate(cells):
             cell, attributes = cell if isinstance(cell, tuple) else (cell, {})
             if column == 0:
                 attributes = {"scope": "row", **attributes}
-            made.append(
+            row_cells.append(
                 tag(
                     "td" if column else "th",
                     cell,
@@ -187,7 +186,7 @@ def table(label, heads, rows, foot=(), text=(0,), kind=None):
                     class_="text" if column in text else None,
                 )
             )
-        return tag("tr", made)
+        return tag("tr", row_cells)
 
     rows = list(rows)
     head = tag(
@@ -214,11 +213,11 @@ def table(label, heads, rows, foot=(), text=(0,), kind=None):
 
 
 def cut(text, most=MOST_CHARACTERS):
-    """Text of the data in one line, with an ellipsis where it is too long."""
+    """Returns a text in one line, truncated with an ellipsis if it is too long."""
     text = " ".join(text.split())
     return text if len(text) <= most else text[:most].rstrip() + "…"
 
 
 def isolated(text):
-    """Text of the data inside a line: its direction is its own and changes nothing around it."""
+    """Returns a text as an inline element whose text direction does not affect its context."""
     return tag("bdi", cut(text))

@@ -1,4 +1,4 @@
-"""The page that a run leaves in its workdir: report.html."""
+"""The report of a run: report.html."""
 
 import posixpath
 
@@ -11,23 +11,23 @@ from keras_attn.saved_config import flatten
 NAME = "report.html"
 
 
-def write_page(workdir, subtitle, *parts):
-    """Writes the report of a folder, of sections."""
+def write_page(workdir, subtitle, *sections):
+    """Writes the report of a workdir."""
     title = posixpath.basename(workdir.path) or workdir.path
     head = tag("header", tag("h1", title), tag("p", subtitle, class_="faint"))
-    # One run at a time writes here: what a killed one left unfinished is written over.
-    atomic_write(workdir / NAME, page(title, head, *parts), unfinished=workdir / f"{NAME}.tmp")
+    # The workdir is locked, so the temporary file of a killed run can be overwritten.
+    atomic_write(workdir / NAME, page(title, head, *sections), unfinished=workdir / f"{NAME}.tmp")
 
 
 def about_the_run(run, results, counts):
-    """The section of fields and facts.
+    """Returns the section with the changed fields and the facts of a run.
 
     Args:
         run: `Run`.
-        results: As in results.json.
-        counts: Dict of names and strings: of its data.
+        results: Entries of results.json.
+        counts: Dict of names and formatted counts of the data.
     """
-    # Settings of the tokenizer are no fields: a run takes them from the model that it starts from.
+    # The settings of the tokenizer are not config fields; they are from the pretrained model.
     defaults = flatten({"data": run.family.tokenizer_fields})
     defaults |= flatten(default_config(run.task.name, run.family.name).to_dict())
     changed = [
@@ -42,8 +42,8 @@ def about_the_run(run, results, counts):
         "data.seed": "train.seed" if data["seed"] is None else data["seed"],
         "steps": f"{results['steps']:,}",
         **({"best step": f"{results['best_step']:,}"} if "best_step" in results else {}),
-        "seconds of training": f"{results['seconds']:,.1f}",
-        "examples a second": f"{results['examples_per_second']:,.1f}",
+        "training time (s)": f"{results['seconds']:,.1f}",
+        "throughput (examples/s)": f"{results['examples_per_second']:,.1f}",
         **results["versions"],
         "SHA-256 of the weights": results["weights_sha256"],
         **{f"SHA-256 of {name}": value for name, value in results["data_sha256"].items()},

@@ -1,4 +1,4 @@
-"""Sections that the reports of all runs have: values in, parts of the page out."""
+"""Sections that the reports of all runs share."""
 
 import math
 
@@ -7,18 +7,18 @@ import numpy as np
 from keras_attn.reports.charts import Chart
 from keras_attn.reports.page import columns, section, table, tag
 
-MOST_ROWS = 20  # of the worst ones
+MOST_ROWS = 20  # maximum number of examples with large errors
 
 
 def figure(value):
-    """A number of the page."""
+    """Formats a number."""
     if 0 < abs(value) < 0.01:
         return f"{value:.2e}"
     return f"{value:.3f}" if not abs(value) >= 1000 else f"{value:,.0f}"
 
 
 def numbers(metrics, halves=None):
-    """Metrics in large type, and half of their intervals, if there are any."""
+    """Returns the metrics in large type, with half the width of their intervals if given."""
 
     def number(name, value):
         half = tag("small", f" ± {figure(halves[name])}") if halves else ""
@@ -28,16 +28,16 @@ def numbers(metrics, halves=None):
 
 
 def curves(records, metric):
-    """Learning curves.
+    """Returns the section with the learning curves.
 
     Args:
-        records: Of metrics.jsonl.
-        metric: Name of what to draw of the validation beside the loss.
+        records: Records of metrics.jsonl.
+        metric: Name of the validation metric to plot in addition to the loss.
     """
     records = [record for record in records if {"loss", "learning_rate"} <= record.keys()]
     steps = [record["step"] for record in records]
     ends, losses, window = thinned(steps, [record["loss"] for record in records])
-    lines = "Line: training" + (f", means of {window:,} steps" if window > 1 else "")
+    lines = "Line: training" + (f", mean over {window:,} steps" if window > 1 else "")
     _, rates, _ = thinned(steps, [record["learning_rate"] for record in records])
     return section(
         "Learning curves",
@@ -45,15 +45,15 @@ def curves(records, metric):
             _curve(
                 "loss", (ends, losses), _validated(records, "loss"), f"{lines}. Dots: validation."
             ),
-            _curve(metric, None, _validated(records, metric), "On the validation rows."),
-            _curve("learning rate", (ends, rates), None, "Its schedule."),
+            _curve(metric, None, _validated(records, metric), "Validation."),
+            _curve("learning rate", (ends, rates), None, "Learning rate schedule."),
             kind="three",
         ),
     )
 
 
 def _validated(records, name):
-    """Steps and values of a metric of the evaluations."""
+    """Returns the steps and values of a validation metric."""
     found = [
         (record["step"], record[f"validation_{name}"])
         for record in records
@@ -63,7 +63,7 @@ def _validated(records, name):
 
 
 def _curve(name, line, dots, caption):
-    """A chart over steps: a line, dots with a line through them, or both."""
+    """Returns a chart over steps with a line, with connected dots, or both."""
     given = [curve for curve in (line, dots) if curve and len(curve[0])]
     values = [value for _, ys in given for value in ys] or [0, 1]
     last = max((max(xs) for xs, _ in given), default=1)
@@ -77,10 +77,10 @@ def _curve(name, line, dots, caption):
 
 
 def run_facts(changed, facts):
-    """What was run.
+    """Returns the section about the run.
 
     Args:
-        changed: Names, values and defaults of fields that differ from these.
+        changed: Rows of name, value and default of the fields that differ from their defaults.
         facts: Dict of names and values.
     """
     return section(
@@ -101,13 +101,14 @@ def run_facts(changed, facts):
 
 
 def thinned(steps, values, most=60):
-    """A curve as means of at most so many windows of steps, of the values that are finite.
+    """Averages the finite values of a curve over at most `most` windows of steps.
 
     Args:
-        steps, values: `(N,)`.
+        steps, values: Arrays of shape `(N,)`.
 
     Returns:
-        `(last step of each window, mean of each, steps in a window)`.
+        `(steps, means, window)`: the last step and the mean of each window, and the number of steps
+        per window.
     """
     steps, values = np.asarray(steps), np.asarray(values, np.float64)
     finite = np.isfinite(values)

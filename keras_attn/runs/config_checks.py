@@ -1,4 +1,4 @@
-"""Checks of a config's fields before any work is done."""
+"""Checks of the config fields before any work is done."""
 
 from keras_attn.defaults import ENDS, declared, default_config, fields
 from keras_attn.errors import UserError, nearest
@@ -6,14 +6,14 @@ from keras_attn.registry import kind_of
 
 
 def check_fields(config, task, family):
-    """Checks names, choices and ranges.
+    """Checks the names, choices and ranges of all fields.
 
     Args:
         config: ConfigDict of a run.
         task, family: Names.
 
     Raises:
-        UserError: Names the first field that is wrong.
+        UserError: Names the first invalid field.
     """
     known, given = dict(fields(default_config(task, family))), dict(fields(config))
     for path in sorted({*known, *given}):
@@ -27,13 +27,32 @@ def check_fields(config, task, family):
     ends = [name for name in ENDS if config.train[name] is not None]
     if len(ends) > 1:
         raise UserError(
-            "One of train.steps, train.epochs and train.minutes must be set, and the "
-            f"others None. Received: {' and '.join(ends)}"
+            "Only one of train.steps, train.epochs and train.minutes can be set. "
+            f"Received: {' and '.join(ends)}"
         )
     for path, field in declared(task, family).items():
         field.check(path, given.get(path))
     if config.train.schedule == "inverse_sqrt" and not config.train.warmup_fraction > 0:
         raise UserError(
-            "train.schedule=inverse_sqrt needs a warmup. Received: "
+            "train.schedule=inverse_sqrt requires a warmup. Received: "
             f"train.warmup_fraction={config.train.warmup_fraction}"
+        )
+
+
+def check_batch_size(batch_size, accumulate, replicas):
+    """Checks that replicas and micro-batches divide the global batch size."""
+    if batch_size < 1 or accumulate < 1 or batch_size % (replicas * accumulate):
+        raise UserError(
+            "train.batch_size must be a multiple of train.accumulate times the number of "
+            f"replicas. Received: train.batch_size={batch_size}, train.accumulate={accumulate}, "
+            f"replicas={replicas}"
+        )
+
+
+def check_eval_batch_size(batch_size, replicas):
+    """Checks that the replicas divide the batch size of evaluation."""
+    if batch_size < 1 or batch_size % replicas:
+        raise UserError(
+            "eval.batch_size must be a multiple of the number of replicas. Received: "
+            f"eval.batch_size={batch_size}, replicas={replicas}"
         )

@@ -1,4 +1,4 @@
-"""What a run will cost, from some of its steps."""
+"""Estimates of the memory and time of a run, measured on some of its steps."""
 
 import time
 
@@ -12,14 +12,14 @@ MOST_MEASURED = 100
 
 
 def measure(step, batches, total_steps, minutes, say):
-    """Takes some steps at rate 0, and tells what the whole run will take.
+    """Runs some steps with a learning rate of 0, and prints estimates for the whole run.
 
     Args:
         step: `Step` of an engine.
-        batches: Those of the run.
-        total_steps: Steps of the run, or None where `minutes` end it.
-        minutes: See `total_steps`.
-        say: Takes a line of text.
+        batches: Training batches of the run.
+        total_steps: Number of steps of the run; None if `minutes` ends it.
+        minutes: Length of the run in minutes, if `total_steps` is None.
+        say: Function that prints a line.
 
     Returns:
         Dict: `parameters`, `state_bytes` (weights, gradients and optimizer), `peak_bytes` (of the
@@ -28,27 +28,27 @@ def measure(step, batches, total_steps, minutes, say):
     """
 
     def take(count):
-        """The same first steps at every call."""
+        """Runs the first `count` steps."""
         feed = step.feed(batches, 0)
         begin = time.monotonic()
         rows = step.run(feed, 0, np.zeros(count))
         return rows, time.monotonic() - begin
 
-    say("measuring")
+    say("measuring the first steps")
     take(1)  # compiles
     rows, seconds = take(1)
     count = int(step.engine.agree([MEASURED_SECONDS / seconds])[0])
     if count > 1:
         count = min(count, MOST_MEASURED)
         if not (batches.one_length and batches.one_count):
-            take(count)  # compiles, for each of their shapes
+            take(count)  # compiles for each shape
         rows, seconds = take(count)
     seconds_per_step = float(step.engine.agree([seconds / len(rows)])[0])
     steps = total_steps
     if steps is None:
         steps = max(1, round(60.0 * minutes / seconds_per_step))
     trained, peak = step.model.trainable_variables, step.engine.peak_memory()
-    # Each has a gradient as large as itself.
+    # The gradient of a variable has the same size.
     sizes = [np.prod(v.shape, dtype=int) for v in [*trained, *trained, *step.optimizer.variables]]
     found = {
         "parameters": step.model.count_params(),
@@ -60,15 +60,15 @@ def measure(step, batches, total_steps, minutes, say):
         "seconds_per_step": seconds_per_step,
         "seconds": steps * seconds_per_step,
     }
-    held = "" if peak is None else f"; {_megabytes(peak)} in all at its peak"
-    say(f"memory: {_megabytes(found['state_bytes'])} for weights, gradients and optimizer{held}")
+    total = "" if peak is None else f"; peak of the process or GPU: {_megabytes(peak)}"
+    say(f"memory: {_megabytes(found['state_bytes'])} for weights, gradients and optimizer{total}")
     say(
-        f"work of the whole run: {counted(steps, 'step')}, {found['epochs']:.2f} epochs, "
+        f"length: {counted(steps, 'step')}, {found['epochs']:.2f} epochs, "
         f"{counted(found['tokens'], 'token')}"
     )
     say(
-        f"time: {duration(found['seconds'])}, {1000 * seconds_per_step:,.0f} ms a step, without "
-        "compiling, validation and checkpoints"
+        f"time: {duration(found['seconds'])}, {1000 * seconds_per_step:,.0f} ms per step, without "
+        "compilation, validation and checkpoints"
     )
     return found
 

@@ -1,4 +1,4 @@
-"""A run: its config, workdir, engine and training."""
+"""A run: its config, workdir and engine."""
 
 import contextlib
 import functools
@@ -10,42 +10,39 @@ import tempfile
 import keras
 
 from keras_attn.convert import read_ready
-from keras_attn.counts import counted
 from keras_attn.data.shards.shard_files import is_prepared, read_index
 from keras_attn.data.sources.files import file_sha256
 from keras_attn.data.sources.streams import check_streams_differ, display_name
 from keras_attn.defaults import ENDS, declared, fields, match_task
 from keras_attn.errors import UserError, forget_warnings
-from keras_attn.registry import kind_of
-from keras_attn.runs.config_checks import check_fields
-from keras_attn.runs.dry_run import measure
+from keras_attn.registry import ENGINES, kind_of
+from keras_attn.runs.config_checks import check_batch_size, check_eval_batch_size, check_fields
 from keras_attn.runs.step_memory import choose_sizes
 from keras_attn.saved_config import check_same, fields_to_keep
 from keras_attn.training.engines import make_engine
-from keras_attn.training.trainer import Trainer, check_batch_size
-from keras_attn.workdir import Workdir, began_as_released, versions
+from keras_attn.workdir import Workdir, began_as_released
 
 
 class Run:
-    """One run: its config checked, its workdir locked, its engine made.
+    """The config, the workdir and the engine of a run, each checked when it is created.
 
     Args:
         task: `keras_attn.tasks.contract.Task`.
         family: `keras_attn.families.contract.Family`.
         config: ConfigDict; it is copied.
         workdir, pretrained: Replace these fields of the config if not None.
-        dry_run: Only measure what the run will cost.
+        dry_run: Whether to only estimate the cost of the run.
         compared: Whether the run is one of several.
         engine: Arguments of `make_engine`.
 
     Attributes:
-        task, family, config, workdir, dry_run, compared: As given.
-        kind: What config.json calls the pair of family and task.
+        task, family, config, workdir, dry_run, compared: See the arguments.
+        kind: `kind` in config.json, for the pair of family and task.
         engine: The `Engine`.
         chief: Whether this process writes files and prints.
-        saved: Content of the config.json of the run to resume; None for a new one.
-        resumed: Whether there is a run to resume.
-        resolved: The config as config.json holds it.
+        saved: Content of the config.json of the run to resume; None for a new run.
+        resumed: Whether a run is resumed.
+        resolved: Nested dict of the config, as in config.json.
         hashes: SHA-256 of the data by name.
     """
 
@@ -54,7 +51,7 @@ class Run:
         self.task, self.family = task, family
         self.kind = kind_of(family.name, task.name)
         self.dry_run, self.compared = dry_run, compared
-        config = config.copy_and_resolve_references()
+        self.config = config = config.copy_and_resolve_references()
         for name, value in {"workdir": workdir, "pretrained": pretrained}.items():
             if value is not None:
                 config[name] = os.fspath(value)
@@ -73,12 +70,12 @@ class Run:
         if dry_run and config.workdir is None:
             self._temporary = tempfile.TemporaryDirectory()
             config.workdir = self._temporary.name
-        self.config = config
         self.workdir = Workdir(config.workdir)
-        # What `locked` finds in the workdir, and `start` in the data.
+        # `locked` sets these from the workdir, and `start` from the data.
         self.saved, self.resumed, self.resolved, self.hashes = None, False, {}, {}
-        # Before anything else uses TensorFlow: a cluster and virtual devices are set up once.
+        # Before TensorFlow is used: clusters and virtual devices can be set up only once.
         self.engine = make_engine(**engine)
+        config.update_from_flattened_dict(ENGINES.fields(engine["name"]).fixed)
         self.chief = self.engine.is_chief
         check_batch_size(
             config.train.get("batch_size", self.multiple),
@@ -91,12 +88,12 @@ class Run:
 
     @property
     def multiple(self):
-        """What the number of rows of a batch is a multiple of."""
+        """Number that divides the batch size."""
         return (self.config.train.accumulate or 1) * self.engine.num_replicas
 
     @functools.cached_property
     def pretrained(self):
-        """The `TrainedModel` whose weights to start from, or None."""
+        """The `TrainedModel` with the initial weights, or None."""
         source = self.config.pretrained
         if not source:
             return None
@@ -105,20 +102,20 @@ class Run:
         if trained.family is not self.family or tasks and trained.task not in tasks:
             wanted = "pretrained " * bool(tasks) + f"model of {self.family.title}"
             raise UserError(
-                f"A {wanted} is needed. Received: {source}, "
-                f"of {trained.family.title} ({trained.kind})"
+                f"pretrained must be a {wanted}. "
+                f"Received: {source}, a model of {trained.family.title} ({trained.kind})"
             )
         return trained
 
     @contextlib.contextmanager
     def locked(self):
-        """Holds the workdir; what an error or a dry run leaves in one that was new is removed."""
+        """Locks the workdir; removes the new files of a dry run or after a `UserError`."""
         if self.chief:
             self.workdir.create()
             self.workdir.lock()
         unused = self.dry_run
         try:
-            self._look_back()
+            self._find_saved()
             yield
         except UserError:
             unused = True
@@ -130,14 +127,14 @@ class Run:
             if self._temporary:
                 self._temporary.cleanup()
 
-    def _look_back(self):
-        """Finds the run to go on with: it needs neither `pretrained` nor `data.vocab` again."""
+    def _find_saved(self):
+        """Finds the run to resume, which needs neither `pretrained` nor `data.vocab` again."""
         data = self.config.data
         self.saved = self.workdir.saved_run(self.kind)
         if not self.saved and (self.workdir.read_json("results.json") or {}).get("best_run"):
             raise UserError(
-                "A folder without runs is needed; choose another --workdir. "
-                f"Received: workdir={self.workdir.path}, which holds several"
+                "--workdir must not contain several runs. Choose another --workdir. "
+                f"Received: workdir={self.workdir.path}"
             )
         self.resumed = self.saved is not None
         if self.resumed:
@@ -159,28 +156,28 @@ class Run:
             check_same(*configs)
 
     def _tokenizer_settings(self):
-        """Fields of `data` that `Family.read_tokenizer` needs besides those of the config."""
+        """Fields of `data` for `Family.read_tokenizer` in addition to those of the config."""
         if self.resumed:
             data = self.saved["config"]["data"]
             return {name: data[name] for name in self.family.tokenizer_fields if name in data}
         return self.family.tokenizer_settings(self.pretrained.tokenizer) if self.pretrained else {}
 
     def tokenizer_hashes(self):
-        """SHA-256 of the files of the tokenizer in the workdir, by name."""
+        """Returns the SHA-256 of the tokenizer files in the workdir, by name."""
         return {name: file_sha256(self.workdir / name) for name in self.family.tokenizers.files}
 
     def set_field(self, path, value):
-        """Sets a field of the config and of the resolved config that config.json holds.
+        """Sets a field of the config, and of the resolved config in config.json.
 
         Args:
             path: Dotted name, such as "train.learning_rate".
-            value: JSON-able.
+            value: JSON-serializable value.
         """
         group, name = path.split(".")
         self.config[group][name] = self.resolved[group][name] = value
 
     def fit_memory(self, architecture, heads=None):
-        """Chooses `train.accumulate` and lowers `eval.batch_size` by the memory that is free.
+        """Chooses `train.accumulate` and lowers `eval.batch_size` to fit into free memory.
 
         Args:
             architecture: Arguments of the backbone, with `vocabulary_size`.
@@ -189,247 +186,101 @@ class Run:
         chosen = choose_sizes(
             self.task, self.family, architecture, self.config, self.engine, self.say, heads
         )
-        chosen = [int(number) for number in self.engine.agree(chosen)]  # the chief's
+        chosen = [int(number) for number in self.engine.agree(chosen)]
         for path, value in zip(("train.accumulate", "eval.batch_size"), chosen, strict=True):
             self.set_field(path, value)
 
     def start(self, architecture, heads, hashes):
-        """Writes config.json: from here on the folder belongs to this run, unless it is a dry one.
+        """Writes config.json, which makes the folder the workdir of this run, unless `dry_run`.
 
         Args:
             architecture: Arguments of the backbone.
             heads: Further arguments of the task model.
-            hashes: Dict from the name of a data file to its SHA-256.
+            hashes: SHA-256 by the name of the data file.
 
         Raises:
-            UserError: If the run goes on and its data have changed, or this worker's differ.
+            UserError: If the data of a resumed run have changed, or workers have different data.
         """
         if self.resumed:
-            kept, released = (
-                self.saved["data_sha256"].get("pretrained"),
-                began_as_released(self.saved),
-            )
+            source = self.saved["data_sha256"].get("pretrained")
+            released = began_as_released(self.saved)
         else:
-            kept = self.pretrained and self.pretrained.sha256
+            source = self.pretrained and self.pretrained.sha256
             released = bool(self.pretrained) and self.pretrained.released
-        if kept:
-            hashes = {**hashes, "pretrained": kept}
+        if source:
+            hashes = {**hashes, "pretrained": source}
         # Copies of standard input and of pipes have another path in every process.
-        self.hashes = hashes = {display_name(name): sha256 for name, sha256 in hashes.items()}
-        own = int(hashlib.sha256(json.dumps(hashes, sort_keys=True).encode()).hexdigest()[:12], 16)
-        if self.engine.agree([own])[0] != own:  # 48 bits: a float64 holds them
-            raise UserError(
-                "Every worker must have the same data. Received: data.train, "
-                "data.validation or pretrained that differ from those of the chief"
-            )
-        if self.resumed:
-            old = self.saved["data_sha256"]
-            changed = sorted(name for name in {*old, *hashes} if old.get(name) != hashes.get(name))
-            if changed:
-                raise UserError(
-                    "A resumed run must keep its data; choose another --workdir, or "
-                    f"the old data. Received: {changed[0]}, which has changed"
-                )
+        self.hashes = {display_name(name): sha256 for name, sha256 in hashes.items()}
+        self._check_hashes()
         if self.chief and not self.dry_run:
             self.workdir.start(
-                self.kind, self.resolved, architecture, hashes, heads, released=released
+                self.kind, self.resolved, architecture, self.hashes, heads, released=released
             )
 
-    def match_heads(self, wanted, anew=()):
-        """The heads that start at random, of those wanted; says which, and which are left out.
+    def _check_hashes(self):
+        content = json.dumps(self.hashes, sort_keys=True).encode()
+        own = int(hashlib.sha256(content).hexdigest()[:12], 16)  # 48 bits: exact in float64
+        if self.engine.agree([own])[0] != own:
+            raise UserError(
+                "All workers must have the same data. Received: data.train, data.validation or "
+                "pretrained of this worker differ from those of the chief"
+            )
+        if self.resumed:
+            old, new = self.saved["data_sha256"], self.hashes
+            changed = sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
+            if changed:
+                raise UserError(
+                    f"The data have changed since the run started: {changed[0]}. Restore the "
+                    "data, or choose another --workdir"
+                )
+
+    def match_heads(self, wanted, reset=()):
+        """Returns the heads to initialize randomly; prints them, and the heads that are dropped.
 
         Args:
-            wanted: Names of the heads that the run needs.
-            anew: Those that start at random even if `pretrained` has them.
+            wanted: Names of the heads that the run trains.
+            reset: Names of the heads to initialize randomly even if `pretrained` contains them.
 
         Raises:
-            UserError: If `pretrained` lacks some and `model.new_heads` is not set.
+            UserError: If `pretrained` lacks a head and `model.new_heads` is not set.
         """
         if self.resumed or not self.pretrained:
             return wanted
-        new, left = self.pretrained.match_heads(wanted, self.config.model.get("new_heads", False))
-        new = sorted({*new, *set(wanted).intersection(anew)})
+        new, dropped = self.pretrained.match_heads(
+            wanted, self.config.model.get("new_heads", False)
+        )
+        new = sorted({*new, *set(wanted).intersection(reset)})
         if new:
-            self.say(f"heads that start at random: {', '.join(new)}")
-        if left and self.task.pretrains:
-            self.say(f"heads that are left out: {', '.join(left)}")
+            self.say(f"randomly initialized heads: {', '.join(new)}")
+        if dropped and self.task.pretrains:
+            self.say(f"heads of pretrained that are not trained: {', '.join(dropped)}")
         return new
 
     def say(self, line):
-        """Prints a line (the chief does)."""
+        """Prints a line on the chief."""
         if self.chief:
             print(line, flush=True)
 
-    def train(self, plan):
-        """Makes the model, trains it to the end of the budget and writes its results.
-
-        Args:
-            plan: `keras_attn.tasks.contract.Plan`.
-
-        Returns:
-            Dict, as in results.json; for a dry run what `dry_run.measure` returns.
-        """
-        train, config, batches, best = self.config.train, self.config, plan.train, plan.best
-        with self.engine.scope():
-            model = self._make_model(plan)
-            optimizer = self.engine.make_optimizer(
-                train.optimizer,
-                model,
-                weight_decay=train.weight_decay,
-                beta_2=train.get("beta_2", 0.999),
-                layer_decay=train.get("layer_decay", 1.0),
-            )
-        digits = 0 if batches.mean_rows % 1 == 0 else 1
-        self.say(
-            f"{counted(model.count_params(), 'parameter')} · "
-            f"{counted(batches.num_examples, 'example')} an epoch · "
-            f"batch {batches.mean_rows:,.{digits}f} · {self.engine.describe()}"
-        )
-        steps = total_steps(train, batches.num_batches)
-        if best and steps and not 0 < config.eval.every < steps:
-            self.say(
-                f"{best.metric} chooses among one evaluation: eval.every="
-                f"{config.eval.every} is not below the length of the run, "
-                f"{counted(steps, 'step')}"
-            )
-        step = self.engine.make_step(
-            model,
-            optimizer,
-            accumulate=train.accumulate,
-            clip_norm=train.clip_norm,
-            jit=train.jit,
-            seed=train.seed,
-        )
-        if self.dry_run:
-            found = measure(step, batches, steps, train.minutes, self.say)
-            self.meet()  # the chief's data are read to the end
-            return found
-        trainer = Trainer(
-            step,
-            batches,
-            self.workdir.path,
-            total_steps=steps,
-            minutes=train.minutes,
-            peak=train.learning_rate,
-            warmup_fraction=train.warmup_fraction,
-            schedule=train.schedule,
-            evaluate=plan.validation and self._evaluator(model, plan),
-            evaluate_every=config.eval.every,
-            checkpoint_every=config.checkpoint.every,
-            keep=config.checkpoint.keep,
-            first_weights=lambda model: self._first_weights(model, plan),
-            best=best,
-            average=config.checkpoint.get("average", 1),
-        )
-        trainer.run()
-        return self._finish(trainer, batches, plan.notes() if plan.notes else {})
-
-    def _make_model(self, plan):
-        """The built model, with its lowest layers frozen as `train.freeze` says."""
-        train = self.config.train
-        model = self.family.build(
-            self.task.name, plan.architecture, plan.heads, train.precision, train.seed
-        )
-        model.build()
-        backbone, frozen = getattr(model, "backbone", model), train.get("freeze", 0)
-        backbone.remat = train.remat
-        # The embeddings are below the lowest layer.
-        for part in backbone.variables_by_depth()[: frozen + 1] if frozen else ():
-            for variable in part:
-                variable.trainable = False
-        return model
-
-    def _first_weights(self, model, plan):
-        """Sets the weights that the first step begins with."""
-        if self.pretrained:
-            self.pretrained.assign(model, plan.new_heads)
-            del self.pretrained  # and with it the memory of its weights
-        if plan.initialize:
-            plan.initialize(model)
-
-    def _evaluator(self, model, plan):
-        evaluator = self.engine.make_evaluator(model, jit=self.config.train.jit, rows=plan.outputs)
-
-        def evaluate(stop):
-            found = evaluator.run(plan.validation, stop)
-            return found and (plan.metrics(model, *found, stop) if plan.metrics else found[0])
-
-        return evaluate
-
-    def _finish(self, trainer, batches, notes):
-        """Writes results.json and model.keras, and returns the results."""
-        examples = round(trainer.step * batches.mean_rows)
-        results = {
-            **(trainer.validation or {}),
-            "steps": trainer.step,
-            **(
-                {"best_step": trainer.best.state["step"]}
-                if trainer.best and trainer.average == 1
-                else {}
-            ),
-            "examples": examples,
-            "examples_per_second": examples / max(trainer.seconds, 1e-9),
-            "seconds": trainer.seconds,
-            "weights_sha256": trainer.digest(),
-            "data_sha256": self.hashes,
-            "versions": versions(),
-            **notes,
-        }
-        if self.chief:
-            self.write_results(results)  # first: a disk too full for the model may hold them
-            self.workdir.save_model(trainer.step_function.model)
-            self.say(
-                f"{self.workdir / 'results.json'} · "
-                + " · ".join(
-                    f"{name} {value:.4f}" for name, value in (trainer.validation or {}).items()
-                )
-            )
-        self.meet()  # a worker that ended before would look lost to the chief
-        return results
-
     def write_results(self, results):
-        """Writes results.json (the chief does)."""
+        """Writes results.json on the chief."""
         if self.chief:
             self.workdir.write_json("results.json", results)
 
     def meet(self):
-        """Waits, on every worker, until all are here: for files that the chief makes."""
+        """Waits for all workers, for example until the chief has written a file."""
         self.engine.meet()
 
 
-def _lowercase(data, pretrained, usual):
-    """Whether text is lower-cased: as the pretrained model's or the prepared text was."""
+def _lowercase(data, pretrained, default):
+    """Returns whether to lower-case text, as in `pretrained` or in the prepared text if given."""
     if pretrained:
-        # With which data.lowercase was compared.
-        return pretrained.lowercase
+        return pretrained.lowercase  # `read_ready` has compared it with data.lowercase
     if not (data.train and is_prepared(data.train)):
-        return usual if data.lowercase is None else data.lowercase
-    used = read_index(data.train)["lowercase"]
-    if data.lowercase not in (None, used):
+        return default if data.lowercase is None else data.lowercase
+    prepared = read_index(data.train)["lowercase"]
+    if data.lowercase not in (None, prepared):
         raise UserError(
-            "data.lowercase must be that of the prepared text, or be left out. "
-            f"Received: data.lowercase={data.lowercase}, {data.train} has {used}"
+            f"data.lowercase={data.lowercase} differs from {prepared} of the prepared text "
+            f"{data.train}. Unset data.lowercase"
         )
-    return used
-
-
-def check_eval_batch_size(batch_size, replicas):
-    """Checks that the evaluation batch divides over the replicas."""
-    if batch_size < 1 or batch_size % replicas:
-        raise UserError(
-            "eval.batch_size must be a multiple of the number of replicas. Received: "
-            f"eval.batch_size={batch_size}, replicas={replicas}"
-        )
-
-
-def total_steps(train, batches_per_epoch):
-    """Steps of the whole run, or None if a clock ends it."""
-    if train.minutes is not None:
-        return None
-    if train.steps is not None:
-        return train.steps
-    if train.epochs is None:
-        raise UserError(
-            "One of train.steps, train.epochs and train.minutes must be set. Received: none"
-        )
-    return max(1, round(train.epochs * batches_per_epoch))
+    return prepared

@@ -1,4 +1,4 @@
-"""Pretraining and finetuning: the steps of every run, whatever its family, task and engine."""
+"""Pretraining and finetuning: the steps of every run, for any family, task and engine."""
 
 import functools
 import os
@@ -10,6 +10,7 @@ from keras_attn.convert import family_name
 from keras_attn.registry import DEFAULT_TASKS, FAMILIES, TASKS, task_of_config
 from keras_attn.runs.run import Run
 from keras_attn.runs.sweep import is_repeated, repeat
+from keras_attn.runs.train import train
 from keras_attn.training.engines import check_several_runs
 
 
@@ -22,28 +23,29 @@ def pretrain(
     engine: str = "tensorflow",
     **options: Any,
 ) -> dict[str, Any]:
-    """Pretrains a model on text without labels: a BERT, a GPT-2 or an XLNet.
+    """Pretrains a model (BERT, GPT-2, XLNet or another family) on unlabeled text.
 
     The same call with the same config resumes the run from its newest checkpoint.
 
     Args:
-        config: ConfigDict of `pretraining_defaults()`, `language_modeling_defaults()` or
-            `permutation_modeling_defaults()`, as the files in configs/ make.
-        workdir: Folder for all results; replaces `config.workdir`.
-        pretrained: Where to take the initial weights from, a workdir or what `keras_attn.convert`
-            reads; replaces `config.pretrained`.
-        dry_run: Whether to only measure and print what the run will cost.
+        config: ConfigDict, such as the result of `pretraining_defaults()`,
+            `language_modeling_defaults()` or `permutation_modeling_defaults()`.
+        workdir: Working directory, for all results; replaces `config.workdir`.
+        pretrained: Initial weights: a workdir, or a checkpoint that `keras_attn.convert` supports;
+            replaces `config.pretrained`.
+        dry_run: Whether to only measure and print an estimate of the cost of the run.
         engine: Name of the engine, one of `keras_attn.registry.ENGINES`.
-        **options: Options of the engine. "tensorflow" takes `strategy`, "auto", "one_device",
-            "mirrored", "multi_worker" or "tpu"; `virtual_devices`, into how many devices to split
-            the CPU; and `tpu`, the address of the TPU.
+        **options: Options of the engine. Those of "tensorflow" are `strategy`: "auto",
+            "one_device", "mirrored", "multi_worker" or "tpu"; `virtual_devices`: number of virtual
+            CPU devices; and `tpu`: address of the TPU.
 
     Returns:
-        Dict, as in results.json: final validation metrics, steps, speed, versions, hashes.
+        Dict with the entries of results.json: final validation metrics, steps, speed, versions,
+        hashes.
 
     Raises:
-        UserError: If the user can fix it: fields, files, diverged losses.
-        Stopped: After SIGTERM or Ctrl-C, when everything is saved.
+        UserError: For invalid fields or files, or if the loss diverges.
+        Stopped: After SIGTERM or Ctrl-C, once a checkpoint is saved.
     """
     return run_task(
         config, workdir, pretrained, dry_run, command="pretrain", engine={"name": engine, **options}
@@ -59,13 +61,13 @@ def finetune(
     engine: str = "tensorflow",
     **options: Any,
 ) -> dict[str, Any]:
-    """Finetunes a model on labeled data: classification, regression, question answering; or trains
-    a model to translate.
+    """Finetunes a model for classification, regression or question answering, or trains a
+    translation model.
 
     The same call with the same config resumes the run from its newest checkpoint.
 
     Args:
-        config: ConfigDict of `finetuning_defaults()`, as configs/classify.py makes, or of
+        config: ConfigDict, such as the result of `finetuning_defaults()` or
             `translation_defaults()`.
         workdir: See `pretrain`.
         pretrained: See `pretrain`.
@@ -74,13 +76,12 @@ def finetune(
         **options: See `pretrain`.
 
     Returns:
-        Dict, as in results.json: final validation metrics (`accuracy`, `f1`, or those of the
-        task), steps, speed, versions, hashes. Of several runs (`train.seeds`, `search`) see
-        `repeat`.
+        Dict with the entries of results.json: final validation metrics of the task, steps, speed,
+        versions, hashes. For several runs (`train.seeds`, `search`), see `repeat`.
 
     Raises:
-        UserError: If the user can fix it: fields, files, diverged losses.
-        Stopped: After SIGTERM or Ctrl-C, when everything is saved.
+        UserError: See `pretrain`.
+        Stopped: See `pretrain`.
     """
     run = functools.partial(run_task, command="finetune", engine={"name": engine, **options})
     if is_repeated(config):
@@ -90,16 +91,16 @@ def finetune(
 
 
 def run_task(config, workdir, pretrained, dry_run, *, command, engine, compared=False):
-    """Runs what a config asks for, from its data to its results.
+    """Executes one run, from the config to the results.
 
     Args:
         config, workdir, pretrained, dry_run: See `keras_attn.pretrain`.
-        command: "pretrain" or "finetune", whose tasks `data.task` may name.
+        command: "pretrain" or "finetune"; `data.task` names one of its tasks.
         engine: Arguments of `make_engine`.
         compared: Whether the run is one of several.
 
     Returns:
-        Dict, as in results.json; of a dry run what `dry_run.measure` returns.
+        Dict with the entries of results.json; for a dry run the result of `dry_run.measure`.
     """
     workdir = workdir or config.get("workdir")
     pretrained = pretrained or config.get("pretrained")
@@ -109,20 +110,21 @@ def run_task(config, workdir, pretrained, dry_run, *, command, engine, compared=
     with run.locked():
         plan = run.task.plan(run)
         run.start(plan.architecture, plan.heads, plan.hashes)
-        results = run.train(plan)
+        results = train(run, plan)
         if plan.finish and not dry_run:
             plan.finish(results)
         return results
 
 
 def _family_of(task, config, workdir, pretrained):
-    """Name of the family of a run: that of the config, else of what it resumes or starts from."""
-    named = config.get("model", {}).get("family")
-    if named is None:
-        held = (family_name(folder) for folder in (workdir, pretrained) if folder)
-        named = next(
-            (name for name in held if name and FAMILIES[name].supports(task)),
+    """Returns the family of the config, else of the resumed run or of `pretrained`, else the
+    default family of the task."""
+    name = config.get("model", {}).get("family")
+    if name is None:
+        found = (family_name(folder) for folder in (workdir, pretrained) if folder)
+        name = next(
+            (name for name in found if name and FAMILIES[name].supports(task)),
             TASKS.fields(task).family,
         )
-    FAMILIES[named].model_class(task)  # raises if there is none
-    return named
+    FAMILIES[name].model_class(task)  # raises if the family does not support the task
+    return name

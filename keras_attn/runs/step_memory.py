@@ -1,4 +1,4 @@
-"""How much memory a training step takes, and the micro-batches with which it fits."""
+"""Memory of a training step, and the number of micro-batches with which it fits."""
 
 import dataclasses
 
@@ -7,23 +7,23 @@ from keras_attn.errors import UserError
 from keras_attn.ops.cross_entropy import BLOCK_LOGITS
 
 # Measured: see docs/memory.md.
-RESERVE = 0.9  # of free memory
-OVERHEAD = 120e6  # bytes: graphs, threads and libraries
-HALF = 0.8  # of the bytes of float32; norms, softmax and losses stay in it
-XLA = 1.2  # of the activations without it
+RESERVE = 0.9  # usable fraction of free memory
+OVERHEAD = 120e6  # bytes of graphs, threads and libraries
+HALF = 0.8  # bytes relative to float32, in which norms, softmax and losses are still computed
+XLA = 1.2  # activations relative to a step without XLA
 
 
 @dataclasses.dataclass(frozen=True)
 class StepSize:
-    """Numbers of values that a training step holds.
+    """Numbers of values that a training step stores.
 
     Attributes:
-        parameters: Of the model.
-        table: Of the output embeddings.
-        inputs: Inputs of all layers, for a row.
-        activations: What all layers keep of a row for the gradient.
-        layer: What the largest layer keeps.
-        logits: Of a row.
+        parameters: Parameters of the model.
+        table: Parameters of the output embeddings.
+        inputs: Inputs of all layers, per row.
+        activations: Activations of all layers for the backward pass, per row.
+        layer: Activations of the largest layer for the backward pass, per row.
+        logits: Logits per row.
     """
 
     parameters: int
@@ -34,36 +34,36 @@ class StepSize:
     logits: int
 
     def bytes(self, rows, *, accumulate=1, remat=False, half=False, jit=False):
-        """The most memory that a step takes.
+        """Returns the peak memory of a step in bytes.
 
         Args:
-            rows: Of a micro-batch.
+            rows: Number of rows of a micro-batch.
             accumulate: Number of micro-batches.
-            remat: Whether layers are computed again.
-            half: Whether activations are of half precision.
+            remat: Whether activations are recomputed in the backward pass.
+            half: Whether activations have half precision.
             jit: Whether XLA compiles the step.
         """
-        # Weights, gradients and two moments; and the sum of gradients over micro-batches.
+        # Weights, gradients, two moments, and the sum of gradients over micro-batches.
         state = (4 + 2 * (accumulate > 1)) * self.parameters
-        kept = self.inputs + self.layer if remat else self.activations
-        # The gradient of a layer needs most of its activations once more.
-        activations = rows * (kept + 0.75 * self.layer)
+        stored = self.inputs + self.layer if remat else self.activations
+        # The backward pass of a layer needs most of its activations a second time.
+        activations = rows * (stored + 0.75 * self.layer)
         activations *= (HALF if half else 1) * (XLA if jit else 1)
-        # Logits, their gradient and what is between; of several blocks one is kept besides.
+        # Logits, an intermediate result and the gradient; with several blocks, another block.
         logits = rows * self.logits
         losses = 3 * logits if logits <= BLOCK_LOGITS else 4 * BLOCK_LOGITS
         losses += 2 * self.table
         return int(OVERHEAD + 4 * (state + activations + losses))
 
     def evaluation_bytes(self, rows, half=False):
-        """The most memory that the evaluation of a batch takes, beside weights and optimizer."""
+        """Returns the peak memory of the evaluation of a batch, with weights and optimizer."""
         activations = rows * 2 * self.layer * (HALF if half else 1)
         losses = 2 * min(rows * self.logits, BLOCK_LOGITS)
         return int(OVERHEAD + 4 * (3 * self.parameters + activations + losses))
 
 
 def step_size(task, family, architecture, config, heads=None):
-    """The `StepSize` of a run, of rows of the greatest length.
+    """Returns the `StepSize` of a run, for rows of the maximum length.
 
     Args:
         task: `Task`.
@@ -85,26 +85,26 @@ def step_size(task, family, architecture, config, heads=None):
 
 
 def _head_parameters(task, architecture, heads):
-    """Number of parameters of the dense layers of the head, which may have many classes."""
+    """Returns the number of parameters of the head, which may have many classes."""
     layers = (None if heads is None else task.head_layers(heads)) or {}
     return sum((architecture["hidden_dim"] + 1) * size for _, size in layers.values())
 
 
 def choose_sizes(task, family, architecture, config, engine, say, heads=None):
-    """Chooses the micro-batches of a step and the rows of an evaluation batch.
+    """Chooses the number of micro-batches and the batch size of evaluation.
 
     Args:
         task, family, architecture, config: See `step_size`.
         engine: `Engine` of the run.
-        say: Takes a line of text.
+        say: Function that prints a line.
         heads: See `step_size`.
 
     Returns:
-        `train.accumulate`, the given one or the least with which a step fits into free memory; and
-        `eval.batch_size`, less than it was if a batch would not fit.
+        `(accumulate, batch_size)`: `train.accumulate`, or if unset the smallest number with which
+        a step fits into free memory; and `eval.batch_size`, lowered if a batch does not fit.
 
     Raises:
-        UserError: If `train.accumulate` is not set and a step fits with none.
+        UserError: If `train.accumulate` is unset and a step does not fit with any value.
     """
     free = engine.free_memory()
     if free is None:
@@ -127,7 +127,7 @@ def _evaluated_rows(size, config, engine, free, say):
         fitting //= 2
     if fitting < rows:
         say(
-            f"eval.batch_size={fitting}: a batch of {counted(rows, 'row')} would need about "
+            f"eval.batch_size={fitting}: a batch of {counted(rows, 'row')} would require about "
             f"{_gigabytes(needed(rows))}, {_gigabytes(free)} are available"
         )
     return fitting
@@ -154,13 +154,13 @@ def _accumulate(size, config, engine, free, say):
     if needed(fewest) <= RESERVE * free:
         return fewest
     wanted = (
-        f"a step of {counted(rows, 'row')} would need about {_gigabytes(needed(fewest))}, "
+        f"a step of {counted(rows, 'row')} would require about {_gigabytes(needed(fewest))}, "
         f"{_gigabytes(free)} are available"
     )
     if given:
         say(
-            f"warning: with train.accumulate={given} {wanted}; a greater train.accumulate "
-            f"or train.remat=True needs less"
+            f"warning: with train.accumulate={given} {wanted}; a higher train.accumulate "
+            "or train.remat=True requires less"
         )
         return given
     share = max(1, rows // replicas)
@@ -171,7 +171,7 @@ def _accumulate(size, config, engine, free, say):
             say(f"train.accumulate={accumulate}: {wanted}")
             return accumulate
     raise UserError(
-        f"Not enough memory: {wanted}, and with one row at a time "
+        f"Not enough memory: {wanted}, and micro-batches of one row "
         f"{_gigabytes(needed(share))}. {_advice(train)}"
     )
 

@@ -1,4 +1,4 @@
-"""One config run several times: with other seeds, and over learning rates and batch sizes."""
+"""Sweeps: runs of one config with several seeds, learning rates and batch sizes."""
 
 import gc
 import itertools
@@ -18,30 +18,31 @@ from keras_attn.workdir import Workdir, check_run_name, run_folder
 
 
 def is_repeated(config):
-    """Whether a config of finetuning asks for more than one run."""
+    """Returns whether a finetuning config describes more than one run."""
     return config.train.get("seeds", 1) != 1 or any(config.get("search", {}).values())
 
 
 def repeat(run_once, config, workdir, pretrained, dry_run):
-    """Tries learning rates and batch sizes with one seed, and trains the best with several.
+    """Searches learning rates and batch sizes with one seed, and runs the best with all seeds.
 
-    Each run has its own folder in the workdir, and goes on where it was left. All have the same
-    training and validation rows. The workdir stands for the best of them. The seed that chose the
-    settings is one of those averaged, so the mean flatters a little.
+    Each run has its own folder in the workdir, and is resumed if it was interrupted. All runs have
+    the same training and validation rows. The first seed selects the hyperparameters and is also
+    one of the averaged seeds, so the mean has a small selection bias.
 
     Args:
-        run_once: `finetune` of one config.
+        run_once: Function that executes one run; see `run_task`.
         config, workdir, pretrained, dry_run: See `finetune`.
 
     Returns:
-        Dict, as in results.json: the mean of each metric over the seeds, `<metric>_deviation`, the
-        standard deviation, `<metric>_interval`, half the 95 % confidence interval of the mean;
-        `runs`, a list with the settings, folder and metrics of each; `best_run`, a folder; how
-        often was tried, `tried`; how many seeds the means leave out, `diverged`; what is `to_beat`,
-        as of a single run; and what `Task.combine` returns.
+        Dict with the entries of results.json: the mean of each metric over the seeds;
+        `<metric>_deviation`, its standard deviation; `<metric>_interval`, half the width of the
+        95 % confidence interval of the mean; `runs`, a list with the hyperparameters, folder and
+        metrics of each run; `best_run`, a folder; `tried`, the number of settings in the search;
+        `diverged`, the number of seeds that diverged and are not averaged; `to_beat`, the
+        baselines, as in a single run; and the result of `Task.combine`.
 
     Raises:
-        UserError: As `finetune`; for a search that is no list of numbers.
+        UserError: See `finetune`; or if a field of `search` is not a list of numbers.
     """
     task = task_of_config(config, DEFAULT_TASKS["finetune"], "finetune")
     known = declared(task)
@@ -57,11 +58,11 @@ def repeat(run_once, config, workdir, pretrained, dry_run):
     runs = _Runs(task, run_once, config, workdir, pretrained)
     if dry_run:
         several = max(1, len(rates)) * len(sizes) + len(seeds) - 1
-        print(f"one of {several} runs:", flush=True)
+        print(f"estimate for one of {several} runs:", flush=True)
         runs.config.train.batch_size = max(sizes)
         return run_once(runs.config, workdir, pretrained, True)
     runs.start()
-    rates = rates or [runs.config.train.learning_rate]  # None: each run chooses the default
+    rates = rates or [runs.config.train.learning_rate]  # None: each run chooses its rate
     tried = {setting: runs.run(*setting, first) for setting in itertools.product(rates, sizes)}
     best = max(tried, key=lambda setting: runs.score(tried[setting]))
     repeated = list(tried.values())
@@ -69,7 +70,7 @@ def repeat(run_once, config, workdir, pretrained, dry_run):
         repeated = [runs.run(*best, seed) for seed in seeds]
     if all("diverged" in run for run in repeated):
         raise UserError(
-            "All runs have diverged; lower search.learning_rates or "
+            "All runs diverged. Lower search.learning_rates or "
             f"train.learning_rate. Received: {', '.join(map(str, rates))}"
         )
     return runs.finish(tried, repeated)
@@ -85,17 +86,17 @@ class _Runs:
         self.config.train.seeds = 1
         if self.config.data.seed is None:
             self.config.data.seed = config.train.seed
-        self.workdir = None  # of a dry run, which has no folder
+        self.workdir = None  # set by `start`
         self.found, self.results, self.names, self.settings = {}, {}, [], {}
 
     def start(self):
-        """Makes the folder of all runs."""
+        """Creates the folder of all runs, or checks that it has the same settings."""
         self.workdir = Workdir(self.folder)
         self.workdir.create()
         if self.workdir.read_json("config.json") is not None:
             raise UserError(
-                "Several runs need a folder without a run of its own. "
-                f"Received: workdir={self.folder}"
+                "--workdir of several runs must not contain a single run. Choose another "
+                f"--workdir. Received: workdir={self.folder}"
             )
         before = self.workdir.read_json("settings.json")
         known = declared(self.task)
@@ -104,11 +105,11 @@ class _Runs:
                 fields_to_keep(before, self.config.to_dict(), known)
             )
         self.settings = _settings(self.config, self.pretrained)
-        if before is not None:  # else one table would stand in place of another's
+        if before is not None:  # results.json describes runs with the same settings
             check_same(before, self.settings, known)
 
     def run(self, rate, size, seed):
-        """Runs one, or returns what it found before: its settings, folder and results."""
+        """Executes a run once, and returns its folder, hyperparameters and metrics."""
         name = f"rate-{'default' if rate is None else repr(rate)}-batch-{size}-seed-{seed}"
         if name not in self.found:
             print(f"\n{name}", flush=True)
@@ -123,7 +124,7 @@ class _Runs:
                 print(error, flush=True)
                 metrics = {}
             self.workdir.write_json("settings.json", self.settings)
-            gc.collect()  # a step and its functions refer to each other, and to the weights
+            gc.collect()  # steps, which hold weights, and their functions are reference cycles
             self.found[name] = {
                 "run": name,
                 "learning_rate": self._rate_of(name, rate),
@@ -135,28 +136,28 @@ class _Runs:
         return self.found[name]
 
     def _rate_of(self, name, rate):
-        """The learning rate of a run, which may have chosen it."""
+        """Returns the learning rate of a run; with `rate=None` the run has chosen it."""
         saved = Workdir(self.workdir / name).read_config() if rate is None else None
         return saved["config"]["train"]["learning_rate"] if saved else rate
 
     @property
     def metric(self):
-        """What runs are compared by."""
+        """Name of the metric that compares runs."""
         return self.config.eval.metric or self.names[0]
 
     def score(self, run):
-        """Of a run: the higher, the better."""
+        """Returns the score of a run; the highest is the best."""
         if "diverged" in run:
             return -math.inf
         return score(run[self.metric], TASKS.fields(self.task).prefers_lower(self.metric))
 
     def finish(self, tried, repeated):
-        """Writes and prints the table; returns the results."""
+        """Writes and prints the results, and returns them."""
         lost = [run["seed"] for run in repeated if "diverged" in run]
         repeated = [run for run in repeated if "diverged" not in run]
         results = over_seeds(repeated, self.names)
         best = max(repeated, key=self.score)["run"]
-        if "to_beat" in self.results[best]:  # of the same rows for all seeds
+        if "to_beat" in self.results[best]:  # the same for all seeds, which have the same rows
             results["to_beat"] = self.results[best]["to_beat"]
         results.update(
             best_run=best,
@@ -178,27 +179,27 @@ class _Runs:
         for line in metric_lines(results, self.names, len(repeated)):
             print(line)
         if lost:
-            print(f"seeds that have diverged, and are left out: {', '.join(map(str, lost))}")
+            print(f"diverged seeds, not averaged: {', '.join(map(str, lost))}")
         if self.config.eval.report:
             print(self.workdir / NAME)
         return results
 
 
 def _settings(config, pretrained=None):
-    """The fields that a folder of runs keeps: all but its place, the search and how many seeds."""
+    """Returns the fields that all runs of a folder share."""
     fields = config.to_dict()
     del fields["workdir"], fields["search"], fields["train"]["seeds"]
     return {**fields, "pretrained": pretrained or config.pretrained}
 
 
 def seeds_of(folder):
-    """The runs that the results of a folder of several are means of.
+    """Returns the runs over which the results of a folder of several runs are averaged.
 
     Returns:
-        Their entries of results.json; [] for the folder of a single run, or of none.
+        Entries of `runs` in results.json; [] for other folders.
     """
     workdir = Workdir(folder)
-    if run_folder(folder) == folder:  # which checks the name of the best
+    if run_folder(folder) == folder:  # also checks the name of the best run
         return []
     results = workdir.read_json("results.json")
     try:
@@ -215,7 +216,7 @@ def seeds_of(folder):
             raise TypeError
     except (KeyError, TypeError, AttributeError) as error:
         raise UserError(
-            f"{workdir / 'results.json'} must be that of several runs. Received: something else"
+            f"{workdir / 'results.json'} does not describe several runs. Restore the original file"
         ) from error
     for run in found:
         check_run_name(run["run"], workdir / "results.json")
@@ -241,15 +242,16 @@ def _table(runs, names):
 
 
 def _numbers(config, name, kind):
-    """The numbers of a list with commas; [] if there is none."""
+    """Parses a comma-separated list of numbers; [] if the field is unset."""
     text = config.search[name]
-    parts = re.split(r"[\s,]+", text.strip()) if text else []
+    words = re.split(r"[\s,]+", text.strip()) if text else []
     try:
-        found = [kind(part) for part in parts]
+        found = [kind(word) for word in words]
     except ValueError:
         found = []
-    if any(not number > 0 for number in found) or len(found) < len(parts):
+    if any(not number > 0 for number in found) or len(found) < len(words):
         raise UserError(
-            f"search.{name} must be numbers above 0, with commas. Received: search.{name}={text}"
+            f"search.{name} must be a comma-separated list of numbers above 0. "
+            f"Received: search.{name}={text}"
         )
     return list(dict.fromkeys(found))

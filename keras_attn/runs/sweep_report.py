@@ -1,4 +1,4 @@
-"""The page that a folder of several runs holds: report.html."""
+"""The report of several runs: report.html."""
 
 import urllib.parse
 
@@ -14,22 +14,22 @@ def write_runs_report(task, workdir, results, names, repeated):
 
     Args:
         task: `keras_attn.tasks.contract.Task`.
-        workdir: `Workdir`.
-        results: As in its results.json, see `repeat`.
-        names: Of the metrics.
-        repeated: Names of the runs that the means are of.
+        workdir: `Workdir` of all runs.
+        results: Entries of its results.json; see `repeat`.
+        names: Names of the metrics.
+        repeated: Names of the averaged runs.
 
     Raises:
-        UserError: If it cannot be written.
+        UserError: If the report cannot be written.
     """
 
     def row(run):
-        name, place = run["run"], f"{urllib.parse.quote(run['run'])}/{NAME}"
+        name, link = run["run"], f"{urllib.parse.quote(run['run'])}/{NAME}"
         if tf.io.gfile.exists(workdir / f"{run['run']}/{NAME}"):
-            name = tag("a", name, href=place)
-        mark = " · best" if run["run"] == results["best_run"] else ""
+            name = tag("a", name, href=link)
+        best = " · best" if run["run"] == results["best_run"] else ""
         return [
-            join(name, mark),
+            join(name, best),
             f"{run['learning_rate']:g}",
             f"{run['batch_size']:,}",
             run["seed"],
@@ -38,14 +38,17 @@ def write_runs_report(task, workdir, results, names, repeated):
 
     heads = ["run", "learning rate", "batch size", "seed", *names]
     means, halves, foot = {name: results[name] for name in names}, None, []
-    seeds = "One seed: nothing tells how much another would change."
+    seeds = "One seed: the variance over seeds is unknown."
     if len(repeated) > 1:
         halves = {name: results[f"{name}_interval"] for name in names}
         deviations = [figure(results[f"{name}_deviation"]) for name in names]
         foot = [[("standard deviation over seeds", {"colspan": 4}), *deviations]]
-        seeds = f"Means of {len(repeated)} seeds and their 95 % intervals: {', '.join(repeated)}."
+        seeds = (
+            f"Means over {len(repeated)} seeds with 95 % confidence intervals: "
+            f"{', '.join(repeated)}."
+        )
     if results["diverged"]:
-        seeds += f" Seeds that have diverged, and are left out: {results['diverged']}."
+        seeds += f" Diverged seeds, not averaged: {results['diverged']}."
     best = f"{urllib.parse.quote(results['best_run'])}/{NAME}"
     write_page(
         workdir,
@@ -56,8 +59,9 @@ def write_runs_report(task, workdir, results, names, repeated):
             tag("p", seeds),
             tag(
                 "p",
-                "The validation rows that compare the runs also measure them, which "
-                "flatters the best: give finetune.evaluate other rows.",
+                "The runs are selected and measured on the same validation rows, so the metrics of "
+                "the best run have a selection bias. Evaluate it on a test set with "
+                "finetune.evaluate.",
             ),
         ),
         section("Runs", table("Runs", heads, map(row, results["runs"]), foot)),

@@ -1,8 +1,7 @@
-"""Checkpoints: a flat map from variable path to array, all or nothing.
+"""Checkpoints: complete, flat maps from variable path to array.
 
-A checkpoint is one `.npz` file (no pickles; every array has a checksum).
-`index.json`, written last, names the ones that are complete, so a run that is
-killed while writing leaves nothing that a restart would take for whole.
+A checkpoint is one `.npz` file (no pickles; every array has a checksum). `index.json`, written
+last, lists the complete checkpoints, so that a resumed run ignores an unfinished one.
 """
 
 import errno
@@ -23,19 +22,21 @@ from keras_attn.io.finite import check_weights
 from keras_attn.io.json_files import read_if_complete, write_json
 from keras_attn.io.npz import parse_npz
 
-# Of the content. An error of the disk or the network is none: it may pass.
+# Errors of damaged content. Errors of the disk or the network are not among them: a retry may help.
 DAMAGE = (ValueError, KeyError, tf.errors.NotFoundError)
 
-_NO_VALUES = "/"  # no path begins so
+_NO_VALUES = "/"  # prefix of no path
 
 
 class Checkpoints:
     """The checkpoints of a run.
 
     Args:
-        folder: Where they lie; any filesystem of `tf.io.gfile`.
-        keep: How many of the newest to keep.
-        log: Called with a line of text for each warning.
+        folder: Folder of the checkpoints, on any filesystem of `tf.io.gfile`.
+        keep: Number of newest checkpoints to keep.
+        log: Function that prints a warning.
+        regular: Interval in steps; only checkpoints at multiples of it, and the newest, are kept
+            and averaged.
     """
 
     def __init__(self, folder, keep=2, log=warn_once, regular=1):
@@ -45,7 +46,7 @@ class Checkpoints:
         self.log = log
 
     def steps(self):
-        """Steps of the complete checkpoints, oldest first."""
+        """Returns the steps of the complete checkpoints, in ascending order."""
         index = read_if_complete(self._path("index.json"))
         try:
             steps = sorted(index["steps"])
@@ -57,7 +58,7 @@ class Checkpoints:
             if steps:
                 self.log(
                     f"warning: {self._path('index.json')} is missing or damaged; "
-                    "looking at the files"
+                    "listing the checkpoint files instead"
                 )
             return steps
 
@@ -70,14 +71,18 @@ class Checkpoints:
         return sorted(int(match[1]) for match in found if match)
 
     def save(self, step, values, state, also=None):
-        """Writes the arrays and a small JSON-able `state` of one step.
+        """Writes a checkpoint, and removes old ones.
 
-        The newest stay, and the one of step `also`.
+        Args:
+            step: Its step.
+            values: Arrays by variable path.
+            state: Small JSON-serializable dict.
+            also: Step of a checkpoint to keep in addition to the newest ones, or None.
         """
         with reporting_failed_writes(self.folder):
             tf.io.gfile.makedirs(self.folder)
         steps = sorted({*self.steps(), step})
-        # The count: a wrong bit in the file's directory can hide arrays, and checksums see none.
+        # The count detects arrays that are missing because the directory of the file is damaged.
         state = json.dumps({**state, "step": step, "arrays": len(values)})
         state = np.frombuffer(state.encode(), np.uint8)
         path = self._path(f"step-{step}.npz")
@@ -92,42 +97,49 @@ class Checkpoints:
             finally:
                 appended.detach()
         regular = [s for s in steps if s % self.regular == 0]
-        kept = sorted({*regular[-self.keep :], *(s for s in steps if s == also), steps[-1]})
-        self._write_index(kept)
-        for old in set(steps) - set(kept):
+        remaining = sorted({*regular[-self.keep :], *(s for s in steps if s == also), steps[-1]})
+        self._write_index(remaining)
+        for old in set(steps) - set(remaining):
             if tf.io.gfile.exists(self._path(f"step-{old}.npz")):
                 tf.io.gfile.remove(self._path(f"step-{old}.npz"))
 
-    def go_back_to(self, step):
-        """Forgets what is unfinished or damaged: all that is newer than `step`."""
+    def drop_after(self, step):
+        """Removes unfinished checkpoints and those after `step`, which are damaged."""
         if not tf.io.gfile.isdir(self.folder):
             return
-        kept = [s for s in self.steps() if s <= step]
+        remaining = [s for s in self.steps() if s <= step]
         for name in tf.io.gfile.listdir(self.folder):
-            if name.startswith("step-") and name not in {f"step-{s}.npz" for s in kept}:
+            if name.startswith("step-") and name not in {f"step-{s}.npz" for s in remaining}:
                 tf.io.gfile.remove(self._path(name))
-        if kept:
-            self._write_index(kept)
+        if remaining:
+            self._write_index(remaining)
 
     def read(self, step, prefix="", check=None):
-        """Reads one checkpoint: (values, state). Raises if it is damaged.
+        """Reads a checkpoint.
 
         Args:
             step: Its step.
-            prefix: What the paths of the values to read begin with.
-            check: Called with their `{path: (shape, dtype)}` before any is read, to raise a
-                UserError if they are not those wanted.
+            prefix: Prefix of the paths of the values to read.
+            check: Function called with `{path: (shape, dtype)}` before any value is read; may
+                raise a `UserError`.
+
+        Returns:
+            `(values, state)`.
+
+        Raises:
+            One of `DAMAGE`: If the checkpoint is damaged.
+            UserError: If a value is not finite.
         """
         path = self._path(f"step-{step}.npz")
         if "://" in path:
             with tf.io.gfile.GFile(path, "rb") as file:
                 return _parse(file.read(), path, step, prefix, check)
-        # Mapped, a file three times as large as the weights takes no memory.
+        # A memory-mapped file, three times as large as the weights, uses no memory.
         with _opened(path) as file, _Mapped(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
             return _parse(content, path, step, prefix, check)
 
     def read_newest(self, prefix="", check=None):
-        """Reads the newest whole checkpoint, or returns None if there is none; see `read`."""
+        """Reads the newest checkpoint that is not damaged; None if there is none. See `read`."""
         for step in reversed(self.steps()):
             try:
                 return self.read(step, prefix, check)
@@ -141,12 +153,12 @@ class Checkpoints:
         return None
 
     def read_state(self):
-        """The state of the newest whole checkpoint; None if there is none."""
+        """Returns the state of the newest checkpoint that is not damaged; None if there is none."""
         newest = self.read_newest(_NO_VALUES)
         return newest and newest[1]
 
     def read_best(self, prefix="", check=None):
-        """As `read_newest`, but the best evaluation's if the run goes by one (`training.best`)."""
+        """Reads the checkpoint of the best evaluation, if the run has a `Best`, else the newest."""
         state = self.read_state()
         best = state and state.get("best")
         step = best.get("step") if isinstance(best, dict) else None
@@ -157,20 +169,20 @@ class Checkpoints:
                 raise
             except DAMAGE:
                 self.log(
-                    f"warning: checkpoint {self._path(f'step-{step}.npz')}, the best, is "
-                    "damaged; taking the newest"
+                    f"warning: checkpoint {self._path(f'step-{step}.npz')} of the best "
+                    "evaluation is damaged; using the newest"
                 )
         return self.read_newest(prefix, check)
 
     def read_mean(self, count):
-        """The mean of the model's weights over the newest checkpoints that are whole.
+        """Averages the weights of the model over the newest checkpoints that are not damaged.
 
         Args:
-            count: How many, of those at multiples of `regular` and the newest of all; none of the
-                first half of the steps, which a short run would spoil its mean with.
+            count: Maximum number of checkpoints. Those of the first half of the steps are not used:
+                in a short run they would make the mean worse.
 
         Returns:
-            Dict of arrays as `read` with the prefix "model/", and how many there were.
+            `(values, number)`: the mean arrays by path, and the number of checkpoints.
         """
         total, number, steps = {}, 0, self.steps()
         chosen = [
@@ -185,8 +197,8 @@ class Checkpoints:
                 raise
             except DAMAGE as error:
                 self.log(
-                    f"warning: checkpoint {self._path(f'step-{step}.npz')} is damaged and "
-                    f"left out of the mean: {first_line(error)}"
+                    f"warning: checkpoint {self._path(f'step-{step}.npz')} is damaged and not "
+                    f"averaged: {first_line(error)}"
                 )
                 continue
             number += 1
@@ -203,7 +215,7 @@ class Checkpoints:
 
 
 def _opened(path):
-    """Opens a local file; raises ValueError if there is none but a folder, a pipe or such."""
+    """Opens a local file; raises a ValueError if it is not a regular file."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise ValueError("it is not a regular file")
@@ -245,14 +257,14 @@ def _parse(content, path, step, prefix, check):
 
 
 class _Mapped(mmap.mmap):
-    """A file in memory; zipfile asks what mmap knows from Python 3.13 on."""
+    """Memory-mapped file with a method that zipfile requires, and mmap has from Python 3.13."""
 
     def seekable(self):
         return True
 
 
 class _Append:
-    """A file that zipfile can only append to: remote filesystems cannot seek."""
+    """File to which zipfile can only append, because remote filesystems cannot seek."""
 
     def __init__(self, file):
         self._file = file
@@ -267,9 +279,9 @@ class _Append:
             self._file.flush()
 
     def detach(self):
-        """Drops what comes later: an abandoned ZipFile still writes its end when collected,
+        """Ignores later writes: an abandoned ZipFile writes its end when it is garbage-collected,
         and writing to a closed GFile can crash the process."""
         self._file = None
 
-    def read(self, *_):  # NumPy takes for a file what has this
+    def read(self, *_):  # NumPy requires it of a file
         raise OSError("write only")

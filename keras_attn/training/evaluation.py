@@ -1,21 +1,21 @@
-"""Sums of losses and metrics over the batches of an evaluation, for the evaluators of engines."""
+"""Sums of losses and metrics over the batches of an evaluation, for evaluators of engines."""
 
 import numpy as np
 from keras import ops
 
 
 def evaluation_sums(model, trainable, others, batch, rows=None):
-    """Evaluates a batch; changes no variable, so that a backend may compile it.
+    """Evaluates a batch without side effects, so that a backend can compile it.
 
     Args:
         model: A built task model.
         trainable: Values of its trainable variables.
-        others: Values of its other variables.
+        others: Values of its non-trainable variables.
         batch: Dict of tensors.
-        rows: Name of an output to return; None: none.
+        rows: Name of the output to return; None: no output.
 
     Returns:
-        `(sums, output)`: `{name: (sum, weight)}` of each `<name>_loss` and metric, and the output
+        `(sums, output)`: `{name: (sum, weight)}` for each `<name>_loss` and metric, and the output
         in float32, or `()`.
     """
     outputs, _ = model.stateless_call(trainable, others, batch, training=False)
@@ -27,13 +27,13 @@ def evaluation_sums(model, trainable, others, batch, rows=None):
 
 
 class Totals:
-    """Adds up what `evaluation_sums` returns for each batch."""
+    """Sums the results of `evaluation_sums` over batches."""
 
     def __init__(self):
         self._sums, self._rows = {}, []
 
     def add(self, sums, output=()):
-        """Adds a batch: sums over all its rows, and the output of all its rows if there is one."""
+        """Adds the sums over all rows of a batch, and the output of all rows if there is one."""
         for name, (value, weight) in sums.items():
             total = self._sums.setdefault(name, np.zeros(2))
             total += [float(value), float(weight)]
@@ -41,7 +41,7 @@ class Totals:
             self._rows.append(ops.convert_to_numpy(output))
 
     def results(self):
-        """Returns what `Evaluator.run` returns."""
+        """Returns the result of `Evaluator.run`."""
         means = {
             name: float(value / weight) if weight else 0.0
             for name, (value, weight) in self._sums.items()
@@ -51,7 +51,7 @@ class Totals:
 
 
 def _joined(batches):
-    """Rows of all batches as one array, padded with 0 where they differ in length."""
+    """Returns the rows of all batches as one array, padded with 0 to the same length."""
     shape = np.max([batch.shape[1:] for batch in batches], axis=0)
     return np.concatenate(
         [

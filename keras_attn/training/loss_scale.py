@@ -1,4 +1,4 @@
-"""Dynamic loss scaling: keeps the gradients of float16 within its narrow range."""
+"""Dynamic loss scaling, which keeps float16 gradients within the narrow range of float16."""
 
 import keras
 from keras import ops
@@ -8,10 +8,10 @@ RISES_AFTER = 2000
 
 
 class LossScale:
-    """A factor of the loss that doubles after 2,000 good steps and halves after a bad one.
+    """Factor of the loss that doubles after 2,000 finite steps and halves after an overflow.
 
-    Gradients below 6e-8 are 0 in float16. A step is bad if a gradient overflowed, summed over all
-    replicas; it is left out. Made in the strategy's scope.
+    Gradients below 6e-8 are 0 in float16. A step whose gradients, summed over all replicas,
+    overflow is skipped. The object is created in the scope of the engine.
 
     Reference:
         Micikevicius et al., Mixed Precision Training, 2018, section 3.2.
@@ -28,10 +28,10 @@ class LossScale:
 
     def read(self):
         """Returns the factor, a float32 scalar."""
-        return ops.copy(self.value)  # as it is now: convert_to_tensor returns the variable itself
+        return ops.copy(self.value)  # convert_to_tensor would return the variable itself
 
     def update(self, finite):
-        """Updates the factor after a step; `finite` is whether all its gradients were."""
+        """Updates the factor after a step; `finite`: whether all gradients of it are finite."""
         good = ops.copy(self.good_steps)
         good = ops.where(finite, good + 1, ops.zeros_like(good))
         rises = good >= RISES_AFTER

@@ -1,4 +1,4 @@
-"""Memory of this machine that a process can take, and has taken."""
+"""Free and peak memory of this process."""
 
 import pathlib
 import sys
@@ -10,7 +10,7 @@ except ImportError:  # Windows
 
 
 def peak_memory():
-    """Most bytes that this process has held; None if unknown."""
+    """Returns the peak memory of this process in bytes; None if unknown."""
     if resource is None:
         return None
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
@@ -19,13 +19,13 @@ def peak_memory():
 
 
 def free_memory(root="/"):
-    """Bytes that this process can still take, within the limits of its control groups.
+    """Returns the memory in bytes that this process can still allocate within its control groups.
 
     Args:
         root: Folder of /proc and /sys.
 
     Returns:
-        The number; None elsewhere than on Linux.
+        Number of bytes; None on other systems than Linux.
     """
     root = pathlib.Path(root)
     try:
@@ -37,7 +37,7 @@ def free_memory(root="/"):
 
 
 def _of_control_groups(root):
-    """What each limit of the groups that this process is in, and of those above, leaves."""
+    """Yields the free memory within the limit of each control group and of its parents."""
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:
@@ -65,5 +65,5 @@ def _left(folder, limit, usage, reclaimable):
             line.split() for line in (folder / "memory.stat").read_text().splitlines()
         )
         yield max(0, limit - used + int(statistics.get(reclaimable, 0)))
-    except (OSError, ValueError):  # there is none, or it is "max"
+    except (OSError, ValueError):  # no limit: the file is missing or contains "max"
         return

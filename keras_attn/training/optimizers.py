@@ -1,4 +1,4 @@
-"""AdamW and LAMB with the exclusions that BERT makes."""
+"""AdamW and LAMB with the exclusions of BERT from weight decay."""
 
 import keras
 from keras import ops
@@ -11,9 +11,9 @@ _KERNELS = kernels.of_backend("tensorflow")
 
 
 class _Adam(keras.optimizers.Optimizer):
-    """What AdamW and LAMB share: Adam's two moments, and the update of a variable.
+    """Base of AdamW and LAMB: the two moments of Adam, and the update of a variable.
 
-    On JAX use `stateless_apply`, and multiply the gradients by any factor before.
+    On JAX, use `stateless_apply`, and multiply the gradients by the factor beforehand.
     """
 
     def __init__(
@@ -21,7 +21,7 @@ class _Adam(keras.optimizers.Optimizer):
     ):
         if kwargs.get("weight_decay") is not None:
             raise ValueError(
-                "decay is the weight decay of this optimizer. "
+                "weight_decay is not supported. Use decay. "
                 f"Received: weight_decay={kwargs['weight_decay']}"
             )
         super().__init__(learning_rate=learning_rate, **kwargs)
@@ -37,11 +37,11 @@ class _Adam(keras.optimizers.Optimizer):
         )
 
     def exclude(self, variables):
-        """Names the variables that are not decayed."""
+        """Excludes variables from weight decay."""
         self._undecayed = {variable.path for variable in variables}
 
     def scale_rates(self, factors):
-        """Multiplies the learning rate of some variables: a dict from their paths to factors."""
+        """Multiplies the learning rate of variables; `factors` is a dict by variable path."""
         self._rate_factors = dict(factors)
 
     def build(self, variables):
@@ -54,15 +54,15 @@ class _Adam(keras.optimizers.Optimizer):
         self._decayed = [variable.path not in self._undecayed for variable in variables]
 
     def apply(self, grads, trainable_variables=None, factor=1.0):
-        """Updates the variables with gradients; each is multiplied by `factor` where it is read."""
+        """Updates the variables with gradients, each multiplied by `factor` when it is read."""
         self._factor = factor
         try:
             super().apply(grads, trainable_variables)
         finally:
             self._factor = 1.0
 
-    def _all_reduce_sum_gradients(self, grads_and_vars):  # Keras calls it on TensorFlow alone
-        # Keras's own, where there are several: see `tensorflow_replicas.summed`.
+    def _all_reduce_sum_gradients(self, grads_and_vars):  # called by Keras on TensorFlow only
+        # A single replica has no reduction: see `tensorflow_replicas.summed`.
         if _KERNELS.replicas.count() == 1:
             return grads_and_vars
         return super()._all_reduce_sum_gradients(grads_and_vars)
@@ -88,8 +88,8 @@ class _Adam(keras.optimizers.Optimizer):
             self.assign(one, value)
 
     def _updated(self, w, m, v, gradient, factor, rate, count, decayed):
-        """The new values of a weight and its moments."""
-        gradient = gradient * factor  # not in place: on PyTorch that would change the caller's
+        """Returns the new values of a weight and its moments."""
+        gradient = gradient * factor  # not in place, which would change the argument on PyTorch
         m = m + (gradient - m) * (1 - self.beta_1)
         v = v + (gradient * gradient - v) * (1 - self.beta_2)
         corrections = 1 - self.beta_1**count, 1 - self.beta_2**count
@@ -107,18 +107,18 @@ class _Adam(keras.optimizers.Optimizer):
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class AdamW(_Adam):
-    """Adam with decoupled weight decay, as `torch.optim.AdamW`.
+    """Adam with decoupled weight decay, like `torch.optim.AdamW`.
 
         w <- w - learning_rate * (m / c1 / (sqrt(v / c2) + epsilon) + decay * w)
 
     where c1 = 1 - beta_1^t and c2 = 1 - beta_2^t at step t. `keras.optimizers.AdamW` adds epsilon
-    to sqrt(v), before the correction: at first that is 1 / sqrt(c2), up to 32, times as much, and
-    holds back the weights whose gradients are small.
+    to sqrt(v) before the correction, which multiplies it by 1 / sqrt(c2), up to 32 in the first
+    steps, and slows down weights with small gradients.
 
     Args:
-        learning_rate: Rate, or a Keras schedule.
-        beta_1, beta_2, epsilon: As for Adam.
-        decay: Weight decay, of variables not given to `exclude`.
+        learning_rate: Learning rate, or a Keras schedule.
+        beta_1, beta_2, epsilon: Hyperparameters of Adam.
+        decay: Weight decay of the variables that are not excluded by `exclude`.
 
     References:
         Kingma & Ba, Adam, 2015, algorithm 1.
@@ -133,19 +133,19 @@ class AdamW(_Adam):
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class LAMB(_Adam):
-    """Adam whose step is scaled, tensor by tensor, to the size of its weights.
+    """Adam with layer-wise scaling of the update to the norm of the weights.
 
-    With Adam's bias-corrected step r = m / (sqrt(v) + epsilon) + decay * w,
+    With the bias-corrected step r = m / (sqrt(v) + epsilon) + decay * w,
 
         w <- w - learning_rate * |w| / |r| * r
 
-    where the trust ratio |w| / |r| is 1 if either norm is 0. Variables given to
-    `exclude` take neither decay nor trust ratio, as in the authors' code.
-    (`keras.optimizers.Lamb` applies decay outside the trust ratio.)
+    where the trust ratio |w| / |r| is 1 if either norm is 0. As in the authors' code, variables
+    excluded by `exclude` have neither decay nor trust ratio. (`keras.optimizers.Lamb` applies
+    decay outside the trust ratio.)
 
     Args:
-        learning_rate: Rate, or a Keras schedule.
-        beta_1, beta_2, epsilon: As for Adam.
+        learning_rate: Learning rate, or a Keras schedule.
+        beta_1, beta_2, epsilon: Hyperparameters of Adam.
         decay: Weight decay inside the trust ratio.
 
     Reference:
@@ -169,16 +169,16 @@ def _adam(m, v, c1, c2, epsilon):
 def make_optimizer(
     name, model, *, weight_decay=0.01, beta_1=0.9, beta_2=0.999, epsilon=1e-6, layer_decay=1.0
 ):
-    """Makes and builds the optimizer; the trainer sets its rate every step.
+    """Makes and builds an optimizer, whose learning rate the engine sets in every step.
 
-    Biases and the scales of norms are not decayed (Devlin et al., 2018).
+    Biases and the scales of normalization layers have no weight decay (Devlin et al., 2018).
 
     Args:
         name: "adamw" or "lamb".
         model: A built task model.
         weight_decay, beta_1, beta_2, epsilon: See `AdamW` and `LAMB`.
-        layer_decay: What the rate of each layer of the backbone is of that of the layer above;
-            heads have the whole rate (Howard & Ruder, 2018, section 3.2).
+        layer_decay: Factor of the learning rate from each layer of the backbone to the one below;
+            heads have the full rate (Howard & Ruder, 2018, section 3.2).
 
     Raises:
         UserError: For an unknown name.
@@ -186,16 +186,16 @@ def make_optimizer(
     if name not in NAMES:
         raise UserError(f"train.optimizer must be one of {', '.join(NAMES)}. Received: {name}")
     kind = {"adamw": AdamW, "lamb": LAMB}[name]
-    # Named, for Keras would number the second one of a process.
+    # Explicit names: Keras would number the optimizers of a process.
     optimizer = kind(1e-3, beta_1, beta_2, epsilon, weight_decay, name=kind.__name__.lower())
     optimizer.exclude(v for v in model.trainable_variables if len(v.shape) < 2)
     if layer_decay != 1.0:
-        parts = reversed(model.backbone.variables_by_depth())
+        layers = reversed(model.backbone.variables_by_depth())
         optimizer.scale_rates(
             {
-                variable.path: layer_decay**height
-                for height, part in enumerate(parts)
-                for variable in part
+                variable.path: layer_decay**distance
+                for distance, variables in enumerate(layers)
+                for variable in variables
             }
         )
     optimizer.build(model.trainable_variables)

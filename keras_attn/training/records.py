@@ -1,4 +1,4 @@
-"""What a run leaves on record: metrics.jsonl, TensorBoard, the progress line."""
+"""Records of the metrics of a run: metrics.jsonl, TensorBoard, the progress line."""
 
 import json
 import math
@@ -22,13 +22,13 @@ METRICS = "metrics.jsonl"
 
 
 class Records:
-    """Writes the metrics of a run; each step stands in the file once.
+    """Writes the metrics of a run, with one record per step.
 
     Args:
         folder: The workdir.
-        step: The step the run starts at: records after it, of a run that was
-            killed before its next checkpoint, are dropped.
-        active: False on workers that are not the chief: nothing is written.
+        step: Step at which the run starts. Later records, of a run that was killed before its next
+            checkpoint, are dropped.
+        active: Whether to write; False on workers that are not the chief.
     """
 
     def __init__(self, folder, step, active=True):
@@ -36,18 +36,18 @@ class Records:
         if not active:
             return
         self._path = posixpath.join(folder, METRICS)
-        kept = [record for record in read_records(folder) if record["step"] <= step]
+        records = [record for record in read_records(folder) if record["step"] <= step]
         with reporting_failed_writes(self._path):
             tf.io.gfile.makedirs(folder)
             with atomic_path(self._path) as temporary, open_new(temporary, binary=False) as file:
-                file.write(_lines(kept))
+                file.write(_lines(records))
             self._file = (tf.io.gfile.GFile if "://" in folder else open_no_follow)(self._path, "a")
         events = posixpath.join(folder, "events")
         with reporting_failed_writes(events):
             self._events = tf.summary.create_file_writer(events)
 
     def write(self, records):
-        """Appends records, dicts with `step`; TensorBoard gets the last one."""
+        """Appends records, dicts with `step`; only the last one is written to TensorBoard."""
         if not self.active or not records:
             return
         with reporting_failed_writes(self._path):
@@ -67,12 +67,12 @@ class Records:
 
 
 def read_records(folder):
-    """The records in metrics.jsonl of a workdir, in their order; a null is NaN.
+    """Returns the records in metrics.jsonl of a workdir, in order, with NaN for null.
 
-    Lines that are not records are left out: those that a killed run did not finish, or damaged.
+    Unfinished and damaged lines are skipped.
 
     Raises:
-        UserError: If there is something else than a file that can be read.
+        UserError: If metrics.jsonl cannot be read.
     """
     path = posixpath.join(folder, METRICS)
     lines = read_bytes(path, math.inf).split(b"\n") if exists(path) else []
@@ -94,7 +94,7 @@ def _lines(records):
 
 
 def rounded(record, digits=7):
-    """The record with floats cut to the digits that float32 has."""
+    """Returns a record with floats rounded to the precision of float32."""
     return {
         name: float(f"{value:.{digits}g}") if isinstance(value, float) else value
         for name, value in record.items()
@@ -102,13 +102,13 @@ def rounded(record, digits=7):
 
 
 class ProgressLine:
-    """One line on the terminal that is kept up to date; in a log, one in a while.
+    """A line on the terminal that is updated in place; in a log file, a line from time to time.
 
     Args:
-        total: Steps of the whole run, or None when a clock ends it.
-        stream: Where it goes; default standard error.
-        every: Seconds between lines where the stream is not a terminal.
-        active: False on workers that are not the chief: nothing is shown.
+        total: Number of steps of the whole run; None if `train.minutes` ends it.
+        stream: Output stream; defaults to standard error.
+        every: Seconds between lines if the stream is not a terminal.
+        active: Whether to print; False on workers that are not the chief.
     """
 
     def __init__(self, total, stream=None, every=15.0, active=True):
@@ -117,50 +117,50 @@ class ProgressLine:
         self.stream = stream or sys.stderr
         self.every = every
         self._last = 0.0
-        self._width = 0
+        self._shown = 0  # characters of the line on the terminal
 
     def show(self, record, seconds_left, final=False):
-        """Shows a record: step, loss, accuracies, rate, speed, time left."""
+        """Shows a record: step, loss, accuracies, learning rate, throughput, remaining time."""
         terminal = self.stream.isatty()
         if not self.active:
             return
         if not terminal and not final and time.monotonic() - self._last < self.every:
             return
         self._last = time.monotonic()
-        parts = [f"step {record['step']:,}" + (f"/{self.total:,}" if self.total else "")]
-        parts.append(f"loss {record['loss']:.3f}")
-        parts += [
+        texts = [f"step {record['step']:,}" + (f"/{self.total:,}" if self.total else "")]
+        texts.append(f"loss {record['loss']:.3f}")
+        texts += [
             f"{name.removesuffix('_accuracy').replace('accuracy', 'acc')} {value:.1%}"
             for name, value in record.items()
             if name.endswith("accuracy")
         ]
-        parts.append(f"lr {record['learning_rate']:.1e}")
-        parts.append(f"{record['sequences_per_second']:,.0f} seq/s")
-        parts.append(f"{duration(seconds_left)} left")
-        line = " · ".join(parts)
+        texts.append(f"lr {record['learning_rate']:.1e}")
+        texts.append(f"{record['sequences_per_second']:,.0f} seq/s")
+        texts.append(f"{duration(seconds_left)} left")
+        line = " · ".join(texts)
         if terminal:
-            if not final:  # a line that the terminal breaks could not be overwritten
+            if not final:  # a wrapped line cannot be overwritten
                 line = line[: shutil.get_terminal_size().columns - 1]
             end = "\n" if final else ""
-            self.stream.write("\r" + line.ljust(self._width) + end)
-            self._width = 0 if final else len(line)
+            self.stream.write("\r" + line.ljust(self._shown) + end)
+            self._shown = 0 if final else len(line)
         else:
             self.stream.write(line + "\n")
         self.stream.flush()
 
     def interrupt(self, line):
-        """Writes another line without tearing the progress line."""
+        """Prints another line, in place of the progress line if that is on the terminal."""
         if not self.active:
             return
-        if self.stream.isatty() and self._width:
-            self.stream.write("\r" + " " * self._width + "\r")
-            self._width = 0
+        if self.stream.isatty() and self._shown:
+            self.stream.write("\r" + " " * self._shown + "\r")
+            self._shown = 0
         self.stream.write(line + "\n")
         self.stream.flush()
 
 
 def duration(seconds):
-    """Seconds as a short text, such as `1h 02m` or `3m 20s`."""
+    """Formats seconds, such as `1h 02m` or `3m 20s`."""
     seconds = max(0, round(seconds))
     if seconds >= 3600:
         return f"{seconds // 3600}h {seconds % 3600 // 60:02d}m"

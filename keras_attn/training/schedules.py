@@ -1,4 +1,4 @@
-"""Learning rates: warmup, then decay, in NumPy."""
+"""Learning rate schedules: warmup, then decay, in NumPy."""
 
 import numpy as np
 
@@ -8,22 +8,21 @@ NAMES = ("linear", "cosine", "constant", "inverse_sqrt")
 
 
 def learning_rates(progress, *, peak, warmup_fraction=0.1, schedule="linear"):
-    """Learning rate at given points of a run.
+    """Returns the learning rates at points of a run.
 
-    Rises linearly from 0 to `peak` over the first `warmup_fraction` of the
-    run, then falls to 0 along a line or half a cosine, or stays, or falls as
-    the square root of the progress rises (Vaswani et al., 2017, eq. 3).
+    The rate rises linearly from 0 to `peak` over the first `warmup_fraction` of the run. Then it
+    falls to 0 linearly or along half a cosine, stays constant, or falls with the inverse square
+    root of the progress (Vaswani et al., 2017, eq. 3).
 
     Args:
-        progress: Array of fractions of the run, 0 to 1. By steps, step i of N
-            (counted from 0) is at (i + 1) / (N + 1), so that neither the
-            first nor the last step has a rate of 0; by the clock, the time.
-        peak: The highest rate.
-        warmup_fraction: Share of the run that warms up.
+        progress: Array of fractions of the run, from 0 to 1. Step i of N (counted from 0) is at
+            (i + 1) / (N + 1), so that neither the first nor the last step has a rate of 0.
+        peak: Maximum rate.
+        warmup_fraction: Fraction of the run with warmup.
         schedule: One of `NAMES`.
 
     Returns:
-        float32 array of the shape of `progress`.
+        float32 array with the shape of `progress`.
     """
     progress = np.clip(np.asarray(progress, np.float64), 0.0, 1.0)
     left = (1.0 - progress) / max(1.0 - warmup_fraction, 1e-9)

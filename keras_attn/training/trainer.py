@@ -1,8 +1,7 @@
-"""The loop around the steps: clock, records, evaluation, checkpoints, signals."""
+"""The training loop: calls of the step, records, evaluation, checkpoints, signals."""
 
 import math
 import signal
-import threading
 import time
 
 import numpy as np
@@ -11,43 +10,44 @@ from keras_attn.errors import DivergedError, UserError, first_line, warn_once
 from keras_attn.training import checkpoints as ckpt
 from keras_attn.training.records import ProgressLine, Records
 from keras_attn.training.schedules import learning_rates
+from keras_attn.training.signals import StopSignals
 from keras_attn.training.variables import assign_values, digest, read_values, variables_by_path
 
-# A call of the compiled loop lasts about this long, so that signals are
-# answered soon; its length in steps does not change the result.
+# Target duration of a call of the compiled loop, after which signals are handled. The number of
+# steps per call does not change the result.
 SECONDS_PER_CALL = 2.0
 SECONDS_PER_CHECKPOINT = 300.0
 
 
 class Stopped(Exception):
-    """A signal ended the run after everything was saved."""
+    """A signal ended the run after a checkpoint was saved."""
 
     def __init__(self, step, signal_number):
-        super().__init__(f"stopped at step {step:,}; the same command goes on from there")
+        super().__init__(f"stopped at step {step:,}; run the same command to resume")
         self.signal_number = signal_number
 
 
 class Trainer:
-    """Trains a task model to the end of its budget, from wherever it was left.
+    """Trains a task model to the end of its budget, from its newest checkpoint if there is one.
 
     Args:
         step: `Step` of an engine.
         batches: `StreamBatches` or `TableBatches` of the global batch size.
         folder: The workdir.
-        total_steps: Steps of the whole run, or None when `minutes` ends it.
+        total_steps: Number of steps of the whole run; None if `minutes` ends it.
         minutes: Training time of the whole run, over all restarts.
         peak, warmup_fraction, schedule: See `learning_rates`.
-        evaluate: Function that returns a dict of validation metrics, or None if its argument, a
-            function, came to say that a signal asks the run to stop. None: no validation. Its last
-            call is with the weights that the run ends with.
-        evaluate_every: Steps between evaluations; 0 for only at the end.
-        checkpoint_every: Steps between checkpoints; None for every 5 minutes.
-        keep: Checkpoints to keep.
-        first_weights: Function that sets the weights of a model that no checkpoint is restored to.
-        best: `Best`; the run ends with the weights of its best evaluation, and when that has no
-            patience left. None: with the last ones.
-        average: The run ends with the mean of the weights of that many newest checkpoints of
-            multiples of `checkpoint_every`, the last step's among them; 1: with what `best` says.
+        evaluate: Function that returns a dict of validation metrics. Its argument is a function
+            that returns whether a signal stops the run; it then returns None. The last call uses
+            the final weights. None: no validation.
+        evaluate_every: Steps between evaluations; 0: only at the end.
+        checkpoint_every: Steps between checkpoints; None: every 5 minutes.
+        keep: Number of checkpoints to keep.
+        first_weights: Function that initializes the weights of a model without a checkpoint.
+        best: `Best`, which selects the evaluation with the final weights and ends the run when its
+            patience is exhausted. None: the last weights are the final ones.
+        average: Number of newest checkpoints at multiples of `checkpoint_every`, including that of
+            the last step, whose mean weights are the final ones; 1: `best` selects the weights.
     """
 
     def __init__(
@@ -93,43 +93,44 @@ class Trainer:
         self.step = 0
         self.seconds = 0.0
         self.validation = None
-        self._pending = None  # the record of a step whose validation a signal cut off
-        self._signal = 0
+        self._pending = None  # record of a step whose validation was interrupted by a signal
+        self._signals = StopSignals()
         self._saved = (None, time.monotonic())
 
     def run(self):
-        """Trains to the end; `step`, `seconds`, `validation` tell the outcome.
+        """Trains to the end; sets `step`, `seconds` and `validation`.
 
         Raises:
-            Stopped: After SIGTERM or SIGINT, when all is saved.
+            Stopped: After SIGTERM or SIGINT, once a checkpoint is saved.
             UserError: If a loss or gradient is not finite, or the data are damaged.
         """
         self.restore()
         written = self.step - 1 if self._pending else self.step
         self.records = Records(self.folder, written, self.chief)
-        handlers = self._catch_signals()
-        try:
-            if self._pending:
-                if not self._evaluate(self._pending):
-                    raise self._stopped()
-                self._is_best()
-            again = self._finished() and self._saved[0] == self.step
-            if not self._finished():
-                self._train()
-            if self._saved[0] != self.step:
-                self.save()
-            moved = self._take_mean() if self.average > 1 else self._take_best()
-            # A finished run is evaluated again: eval.* may have changed.
-            if self.evaluate and (again or moved and self.average > 1):
-                if not self._evaluate():
-                    raise self._stopped()
-            # What was found is known; the rows behind it may be those of other weights.
-            elif moved and self.average == 1 and self.evaluate(self._must_stop) is None:
+        with self._signals:
+            try:
+                self._run()
+            finally:
+                self.records.close()
+
+    def _run(self):
+        if self._pending:
+            if not self._evaluate(self._pending):
                 raise self._stopped()
-        finally:
-            self.records.close()
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
+            self._update_best()
+        was_finished = self._finished() and self._saved[0] == self.step
+        if not self._finished():
+            self._train()
+        if self._saved[0] != self.step:
+            self.save()
+        changed = self._restore_mean() if self.average > 1 else self._restore_best()
+        # A finished run is evaluated again, because eval.* may have changed.
+        if self.evaluate and (was_finished or changed and self.average > 1):
+            if not self._evaluate():
+                raise self._stopped()
+        # The metrics are known, but the rows of the last evaluation are from other weights.
+        elif changed and self.average == 1 and self.evaluate(self._must_stop) is None:
+            raise self._stopped()
 
     def _train(self):
         feed = self.step_function.feed(self.batches, self.step)
@@ -138,22 +139,22 @@ class Trainer:
             plan = self.engine.agree(
                 [self._steps_per_call(seconds_per_step), self.seconds, seconds_per_step or 0.0]
             )
-            steps, self.seconds, guess = int(plan[0]), plan[1], plan[2]
-            rates = self._rates(steps, guess)
+            steps, self.seconds, estimate = int(plan[0]), plan[1], plan[2]
+            rates = self._rates(steps, estimate)
             begin = time.monotonic()
             rows = self.step_function.run(feed, self.step, rates)
             took = time.monotonic() - begin
-            # The first call compiles: its time says nothing about the next.
+            # The time of the first call includes compilation.
             seconds_per_step = took / len(rows) if seconds_per_step is not None else 0.0
             self._check_finite(rows, rates, took)
             self._record(rows, rates, took)
 
     def _steps_per_call(self, seconds_per_step):
         steps = int(SECONDS_PER_CALL / seconds_per_step) if seconds_per_step else 1
-        marks = [self.evaluate_every, self.checkpoint_every]
+        intervals = [self.evaluate_every, self.checkpoint_every]
         limits = [
             self.step_function.max_steps,
-            *(every - self.step % every for every in marks if every),
+            *(every - self.step % every for every in intervals if every),
         ]
         if self.total_steps is not None:
             limits.append(self.total_steps - self.step)
@@ -173,13 +174,12 @@ class Trainer:
         if math.isfinite(last["loss"]) and math.isfinite(last["gradient_norm"]):
             return
         self.records.write(self._as_records(rows[:-1], rates, took))
-        kept = self.checkpoints.steps()
+        saved = self.checkpoints.steps()
         raise DivergedError(
-            "Training needs finite losses and gradients; a lower train.learning_rate or a longer "
-            "train.warmup_fraction may help, in another --workdir. Received: "
-            f"step={self.step + len(rows)}, "
-            f"loss={last['loss']}, gradient_norm={last['gradient_norm']}. "
-            f"Last good checkpoint: {f'step {kept[-1]}' if kept else 'none yet'}"
+            f"Training diverged at step {self.step + len(rows)}: loss={last['loss']}, "
+            f"gradient_norm={last['gradient_norm']}. Start again in another --workdir with a lower "
+            "train.learning_rate or a higher train.warmup_fraction. "
+            f"Last checkpoint: {f'step {saved[-1]}' if saved else 'none'}"
         )
 
     def _record(self, rows, rates, took):
@@ -207,34 +207,34 @@ class Trainer:
     def _after_call(self, records):
         finished = self._finished()
         due = finished or (self.evaluate_every and self.step % self.evaluate_every == 0)
-        best = False
+        is_best = False
         self.progress.show(records[-1], self._seconds_left(), final=finished)
-        # Records come before the checkpoint of their step: a restart drops the
-        # ones after its checkpoint, and could not make up for missing ones.
+        # Records are written before the checkpoint of their step: a resumed run drops the records
+        # after its checkpoint, but cannot restore missing ones.
         if self.evaluate and due:
             self.records.write(records[:-1])
-            best = self._evaluate(records[-1]) and self._is_best()
+            is_best = self._evaluate(records[-1]) and self._update_best()
             finished = self._finished()
         else:
             self.records.write(records)
         stop = self._must_stop()
-        if finished or stop or best or self._checkpoint_due():
+        if finished or stop or is_best or self._checkpoint_due():
             self.save()
         if stop and (self._pending or not finished):
             raise self._stopped()
 
     def _evaluate(self, record=None):
-        """Validates, and writes the record of the step, if there is one, with what was found.
+        """Evaluates, and writes the record of the step, if given, with the validation metrics.
 
         Returns:
-            False if a signal came first; the record then goes into the checkpoint, and the next
-            run begins with this validation.
+            False if a signal interrupted the evaluation; the record then goes into the checkpoint,
+            and the resumed run begins with this evaluation.
         """
         found = None if self._must_stop() else self.evaluate(self._must_stop)
         self._pending = record if found is None else None
         if found is None:
             return False
-        if self.best:  # workers that differ in the last bit may not choose differently
+        if self.best:  # workers whose metrics differ by rounding must select the same weights
             found = dict(zip(found, self.engine.agree(list(found.values())).tolist(), strict=True))
         self.validation = found
         self.progress.interrupt(
@@ -246,21 +246,22 @@ class Trainer:
             self.records.write([{**record, **found}])
         return True
 
-    def _is_best(self):
-        """Whether the evaluation just made is the best one so far."""
+    def _update_best(self):
+        """Adds the last evaluation to `best`; returns whether it is the best one so far."""
         best = self.best and self.best.add(self.step, self.validation)
         if self.best and self.best.exhausted:
             self.progress.interrupt(
-                f"{self.best.metric} was best at step {self.best.state['step']:,}: ending after "
-                f"{self.best.patience} evaluations that were no better (eval.patience)"
+                f"early stopping: {self.best.metric} was best at step "
+                f"{self.best.state['step']:,}, and not better in the next "
+                f"{self.best.patience} evaluations (eval.patience)"
             )
         return best
 
-    def _take_best(self):
-        """Goes from the last weights, which the newest checkpoint has, to the best ones.
+    def _restore_best(self):
+        """Restores the weights of the best evaluation, after the last ones are saved.
 
         Returns:
-            Whether these are others.
+            Whether the weights have changed.
         """
         step = self.best and self.best.state["step"]
         if step in (None, self.step):
@@ -272,22 +273,21 @@ class Trainer:
             raise
         except ckpt.DAMAGE as error:
             raise UserError(
-                "The checkpoint with the best weights must be whole; choose another "
-                f"--workdir. Received: {self.checkpoints.folder}, step {step}: "
-                f"{first_line(error)}"
+                f"The checkpoint of step {step} in {self.checkpoints.folder}, with the best "
+                f"weights, is damaged. Choose another --workdir. Received: {first_line(error)}"
             ) from error
         assign_values(variables_by_path(model), values, f"Checkpoint of step {step}")
         self.validation = self.best.state["found"]
         self.progress.interrupt(
-            f"taking the weights of step {step:,}, where {self.best.metric} was best"
+            f"restored the weights of step {step:,}, with the best {self.best.metric}"
         )
         return True
 
-    def _take_mean(self):
-        """Goes to the mean of the weights of the newest checkpoints.
+    def _restore_mean(self):
+        """Sets the weights to their mean over the newest checkpoints.
 
         Returns:
-            Whether there are several.
+            Whether there are several checkpoints.
         """
         values, count = self.checkpoints.read_mean(self.average)
         if count < 2:
@@ -295,14 +295,14 @@ class Trainer:
         assign_values(
             variables_by_path(self.step_function.model), values, "The mean of the checkpoints"
         )
-        self.progress.interrupt(f"taking the mean of {count} checkpoints")
+        self.progress.interrupt(f"restored the mean weights of {count} checkpoints")
         return True
 
     def _stopped(self):
-        return Stopped(self.step, self._signal or signal.SIGTERM)
+        return Stopped(self.step, self._signals.received or signal.SIGTERM)
 
     def _must_stop(self):
-        return self.engine.any(self._signal)
+        return self.engine.any(self._signals.received)
 
     def _checkpoint_due(self):
         if self.checkpoint_every:
@@ -323,23 +323,23 @@ class Trainer:
         return (self.total_steps - self.step) * self.seconds / max(1, self.step)
 
     def restore(self):
-        """Goes to the newest whole checkpoint; the chief chooses which.
+        """Restores the newest complete checkpoint, which the chief selects.
 
         Raises:
-            UserError: If there are checkpoints, but none is whole.
+            UserError: If there are checkpoints, but all are damaged.
         """
         found = self.checkpoints.read_newest() if self.chief else None
         if self.chief and not found and self.checkpoints.steps():
             raise UserError(
-                "One of the checkpoints must be whole; to train anew, remove the "
-                f"folder. Received: {self.checkpoints.folder}, where none is"
+                f"All checkpoints in {self.checkpoints.folder} are damaged. Remove the folder to "
+                "train from the beginning"
             )
         step = int(self.engine.agree([found[1]["step"] if found else -1])[0])
         values, state = found or (self.checkpoints.read(step) if step >= 0 else (None, {}))
         if self.best:
             self.best.restore(state.get("best"))
         if self.chief:
-            self.checkpoints.go_back_to(step)
+            self.checkpoints.drop_after(step)
         if step < 0:
             if self.first_weights:
                 self.first_weights(self.step_function.model)
@@ -347,12 +347,12 @@ class Trainer:
         assign_values(self.step_function.variables(), values, f"Checkpoint of step {step}")
         self.step, self.seconds = step, float(state["seconds"])
         self.validation, self._pending = state.get("validation"), state.get("pending")
-        # A checkpoint with a pending record is replaced once that is written.
+        # A checkpoint with a pending record is replaced once the record is written.
         self._saved = (None if self._pending else step, time.monotonic())
-        self.progress.interrupt(f"going on from the checkpoint of step {step:,}")
+        self.progress.interrupt(f"resuming from the checkpoint of step {step:,}")
 
     def save(self):
-        """Writes a checkpoint of the current step (the chief does)."""
+        """Writes a checkpoint of the current step on the chief."""
         if self.chief:
             state = {
                 "seconds": self.seconds,
@@ -367,36 +367,11 @@ class Trainer:
                 also=self.best and self.best.state["step"],
             )
         self._saved = (self.step, time.monotonic())
-        self.engine.meet()  # whoever ends before the chief has written may end it, too
+        self.engine.meet()  # a worker that exits earlier may end the chief while it writes
 
     def digest(self):
-        """SHA-256 of weights and optimizer slots."""
+        """Returns the SHA-256 of weights and optimizer slots."""
         return digest(read_values(self.step_function.variables()))
 
     def _warn(self, line):
         warn_once(line, self.progress.interrupt)
-
-    def _catch_signals(self):
-        if threading.current_thread() is not threading.main_thread():
-            return {}
-
-        def remember(number, frame):
-            if self._signal:  # the second one does not wait for the save
-                signal.signal(number, signal.SIG_DFL)
-                signal.raise_signal(number)
-            self._signal = number
-
-        return {
-            number: signal.signal(number, remember) for number in (signal.SIGTERM, signal.SIGINT)
-        }
-
-
-def check_batch_size(batch_size, accumulate, replicas):
-    """Checks that the global batch divides over replicas and micro-batches."""
-    parts = replicas * accumulate
-    if batch_size < 1 or accumulate < 1 or batch_size % parts:
-        raise UserError(
-            "train.batch_size must be a multiple of train.accumulate times the number of "
-            f"replicas. Received: train.batch_size={batch_size}, train.accumulate={accumulate}, "
-            f"replicas={replicas}"
-        )

@@ -14,12 +14,12 @@ def is_seed(variable):
 
 
 def variables_by_path(model, optimizer=None, loss_scale=None):
-    """The variables a checkpoint holds: weights, optimizer slots and the loss scale, by path.
+    """Returns the variables of a checkpoint by path: weights, optimizer slots and loss scale.
 
-    Seeds are left out: the trainer derives them from the run's seed and step.
+    Seeds are not included: engines derive them from the seed and the step of the run.
     """
     named = [(f"model/{v.path}", v) for v in model.variables if not is_seed(v)]
-    # The learning rate is set anew every step, from the schedule.
+    # The learning rate is not included: the schedule sets it in every step.
     slots = (
         [v for v in optimizer.variables if v.path.split("/")[-1] != "learning_rate"]
         if optimizer
@@ -30,14 +30,14 @@ def variables_by_path(model, optimizer=None, loss_scale=None):
     by_path = dict(named)
     if len(by_path) != len(named):
         paths = [path for path, _ in named]
-        twice = sorted({path for path in paths if paths.count(path) > 1})
-        raise ValueError(f"Variable paths must be unique. Received: twice={twice}")
+        duplicates = sorted({path for path in paths if paths.count(path) > 1})
+        raise ValueError(f"Variable paths must be unique. Received: duplicates={duplicates}")
     return by_path
 
 
 def read_values(variables):
-    """Copies variables (a dict by path) to NumPy arrays."""
-    # PyTorch gives no array of what has a gradient; TensorFlow shares the memory of the others.
+    """Converts variables (a dict by path) to NumPy arrays."""
+    # PyTorch cannot convert tensors that require gradients.
     return {
         path: np.asarray(keras.ops.stop_gradient(keras.ops.convert_to_tensor(v.value)))
         for path, v in variables.items()
@@ -45,33 +45,33 @@ def read_values(variables):
 
 
 def assign_values(variables, values, source):
-    """Sets variables from arrays; a missing, extra or misshapen one is an error."""
+    """Assigns arrays to variables, after `check_values`."""
     check_values(variables, values, source)
     for path, variable in variables.items():
         variable.assign(values[path])
 
 
 def check_values(variables, values, source):
-    """Raises UserError if an array is missing, left over, misshapen or of another dtype."""
+    """Raises a `UserError` if an array is missing or unknown, or has another shape or dtype."""
     missing = sorted(set(variables) - set(values))
     extra = sorted(set(values) - set(variables))
     if missing or extra:
         raise UserError(
-            f"{source} must hold exactly the model's variables. Received: "
+            f"{source} must contain exactly the variables of the model. Received: "
             f"missing={_few(missing)}, unknown={_few(extra)}"
         )
     for path, variable in variables.items():
         value, dtype = values[path], keras.backend.standardize_dtype(variable.dtype)
         if tuple(value.shape) != tuple(variable.shape):
             raise UserError(
-                f"{source} must hold {path} with shape {tuple(variable.shape)}. "
+                f"{source} must contain {path} with shape {tuple(variable.shape)}. "
                 f"Received: shape={tuple(value.shape)}"
             )
-        # Weights are float32 in files, whatever the precision that they are used in.
+        # Files contain float32 weights, whatever precision the model uses.
         wanted = "float32" if "float" in dtype else dtype
         found = str(getattr(value, "dtype", "float32"))
         if found != wanted:
-            raise UserError(f"{source} must hold {path} as {wanted}. Received: {found}")
+            raise UserError(f"{source} must contain {path} as {wanted}. Received: {found}")
 
 
 def _few(names):
@@ -79,7 +79,7 @@ def _few(names):
 
 
 def digest(values):
-    """SHA-256 over names, shapes and bytes: equal if and only if all bits are."""
+    """Returns the SHA-256 over names, dtypes, shapes and bytes."""
     sha = hashlib.sha256()
     for path in sorted(values):
         array = np.ascontiguousarray(values[path])

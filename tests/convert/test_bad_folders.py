@@ -182,7 +182,7 @@ def test_a_checkpoint_of_another_hidden_size_is_rejected(folder, tmp_path, compr
             )
     with pytest.raises(UserError, match="has no complete checkpoint"):
         list(convert.read(tmp_path / "run").weights)
-    assert ("is compressed" if compressed else "huge.npy is not whole") in capsys.readouterr().err
+    assert ("is compressed" if compressed else "huge.npy is incomplete") in capsys.readouterr().err
 
 
 def test_pickles_are_rejected_with_advice(folder):
@@ -213,7 +213,10 @@ def test_a_checkpoint_of_objects_is_rejected_with_advice(folder, tmp_path, capsy
     np.savez(path, **{**arrays, "model/bert_pretrainer/mlm_bias": np.array([{}], object)})
     with pytest.raises(UserError, match="has no complete checkpoint"):
         list(convert.read(tmp_path / "run").weights)
-    assert "pickles are never read; save plain arrays" in capsys.readouterr().err
+    assert (
+        "pickled Python objects, which are not supported; save numeric arrays"
+        in capsys.readouterr().err
+    )
 
 
 OUTSIDE = ["../model.safetensors", "/etc/passwd", "a/b.safetensors", "b.bin"]

@@ -503,16 +503,16 @@ def test_half_precision_becomes_float32(tmp_path):
 @pytest.mark.parametrize(
     ("folder", "defaults", "message"),
     [
-        (MODELS / "xlnet", language_modeling_defaults, "pretrained model of GPT-2 is needed"),
+        (MODELS / "xlnet", language_modeling_defaults, "must be a pretrained model of GPT-2"),
         (
             MODELS / "xlnet_classifier",
             permutation_modeling_defaults,
-            "pretrained model of XLNet is needed",
+            "must be a pretrained model of XLNet",
         ),
         (
             GOLDEN / "hugging_face" / "encoder",
             permutation_modeling_defaults,
-            r"model of XLNet is needed.*, of BERT \(encoder\)",
+            r"model of XLNet. Received: .*, a model of BERT \(encoder\)",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""Exports of a converted classifier, and of what cannot be one."""
+"""Exports of a converted classifier, and errors of exports."""
 
 import pathlib
 
@@ -20,9 +20,9 @@ XLNET = str(GOLDEN / "language_models" / "xlnet_classifier")
 
 @pytest.mark.parametrize("pairs", [None, True])
 @pytest.mark.parametrize("classifier", [CLASSIFIER, XLNET])
-def test_a_converted_model_takes_what_is_asked_for(tmp_path, classifier, pairs):
+def test_a_converted_model_takes_pairs_or_single_texts_as_requested(tmp_path, classifier, pairs):
     output = str(tmp_path / "served" / "1")
-    left = tmp_path / "served" / f"1.{'0' * 32}.partial"  # by a process that was killed
+    left = tmp_path / "served" / f"1.{'0' * 32}.partial"  # of a killed process
     (left / "variables").mkdir(parents=True)
     export(classifier, output, pairs=pairs)
     texts = ["a film", "", "Another “one”, for £1,234, and a longer öne " * 9]
@@ -34,7 +34,7 @@ def test_a_converted_model_takes_what_is_asked_for(tmp_path, classifier, pairs):
     assert [path.name for path in (tmp_path / "served").iterdir()] == ["1"]
 
 
-def test_nothing_of_an_export_is_compiled_for_this_processor(tmp_path, monkeypatch):
+def test_an_export_contains_no_code_for_this_processor(tmp_path, monkeypatch):
     monkeypatch.setattr(graphs, "WORTH_COMPILING", 1)
     output = tmp_path / "1"
     export(CLASSIFIER, str(output))
@@ -44,7 +44,7 @@ def test_nothing_of_an_export_is_compiled_for_this_processor(tmp_path, monkeypat
     assert not [f.signature.name for f in functions if f.attr["_XlaMustCompile"].b]
 
 
-def test_an_empty_request_has_an_empty_answer():
+def test_an_empty_request_has_an_empty_response():
     for pairs in (False, True):
         serve = Exported(load(CLASSIFIER), pairs).serve
         found = serve(*[tf.constant([], tf.string)] * (1 + pairs))
@@ -59,7 +59,7 @@ def test_an_empty_request_has_an_empty_answer():
         (KeyboardInterrupt(), KeyboardInterrupt),
     ],
 )
-def test_nothing_stays_of_an_export_that_fails(tmp_path, monkeypatch, error, expected):
+def test_a_failed_export_leaves_no_files(tmp_path, monkeypatch, error, expected):
     def save(module, folder, **rest):
         assert pathlib.Path(folder).is_dir()
         raise error
@@ -70,12 +70,12 @@ def test_nothing_stays_of_an_export_that_fails(tmp_path, monkeypatch, error, exp
     assert list((tmp_path / "served").iterdir()) == []
 
 
-def test_nothing_stays_of_an_export_that_another_one_overtakes(tmp_path, monkeypatch):
+def test_an_export_that_finishes_second_leaves_no_files(tmp_path, monkeypatch):
     def save(module, folder, **rest):
         (tmp_path / "1" / "variables").mkdir(parents=True)
 
     monkeypatch.setattr(tf.saved_model, "save", save)
-    with pytest.raises(UserError, match="A folder that can be written is needed"):
+    with pytest.raises(UserError, match="Cannot write the folder"):
         export(CLASSIFIER, str(tmp_path / "1"))
     assert [path.name for path in tmp_path.iterdir()] == ["1"]
 
@@ -85,6 +85,6 @@ def test_a_gpt2_is_not_exported(tmp_path):
         export(str(GOLDEN / "language_models" / "gpt2_classifier"), str(tmp_path / "1"))
 
 
-def test_an_export_needs_a_new_folder(tmp_path):
-    with pytest.raises(UserError, match="A new folder is needed"):
+def test_an_export_requires_a_new_folder(tmp_path):
+    with pytest.raises(UserError, match="The output folder must not exist"):
         export(CLASSIFIER, str(tmp_path))

@@ -1,4 +1,4 @@
-"""Metrics of a finetuned model on labelled rows, equal to those of training and of predictions."""
+"""Metrics of a finetuned model on labeled rows equal those of training and of predictions."""
 
 import json
 import sys
@@ -19,7 +19,7 @@ CLASSES = ("bad", "fair", "good")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A run on classes, one on numbers, and their validation rows."""
+    """A classification run, a regression run, and their validation rows."""
     folder = tmp_path_factory.mktemp("evaluated")
     random = np.random.default_rng(0)
     for name, count in {"train": 60, "valid": 37}.items():
@@ -56,7 +56,7 @@ def folder(tmp_path_factory):
 
 @pytest.mark.parametrize("run", ["class", "score"])
 @pytest.mark.parametrize("batch_size", [1, 5, 64])
-def test_they_are_those_of_the_run(folder, run, batch_size):
+def test_metrics_equal_those_of_the_run(folder, run, batch_size):
     results = json.loads((folder / run / "results.json").read_text())
     found = evaluate(str(folder / run), str(folder / "valid.jsonl"), batch_size)
     assert (found.pop("examples"), found.pop("skipped")) == (37, 0)
@@ -66,7 +66,7 @@ def test_they_are_those_of_the_run(folder, run, batch_size):
         assert value == pytest.approx(results[name], abs=1e-6), name
 
 
-def test_they_are_those_of_the_predictions(folder):
+def test_metrics_equal_those_of_the_predictions(folder):
     rows = [json.loads(line) for line in (folder / "valid.jsonl").open()]
     predictions = load(str(folder / "class")).predict([row["text"] for row in rows])
     shares = np.array([[row["probabilities"][name] for name in CLASSES] for row in predictions])
@@ -78,7 +78,7 @@ def test_they_are_those_of_the_predictions(folder):
         assert found[name] == pytest.approx(value, abs=1e-6)
 
 
-def test_rows_that_cannot_be_measured_are_said(folder, tmp_path):
+def test_rows_that_cannot_be_evaluated_are_errors(folder, tmp_path):
     (tmp_path / "rows.tsv").write_text("text\tclass\na film\tgod\n")
     with pytest.raises(UserError, match=r"'god' at .*rows.tsv, line 2.*Did you mean good"):
         evaluate(str(folder / "class"), str(tmp_path / "rows.tsv"))
@@ -107,7 +107,7 @@ def test_rows_that_are_skipped_are_counted(folder, tmp_path):
     assert (found["examples"], found["skipped"]) == (37, 1)
 
 
-def test_files_of_another_encoding_are_read_if_told_so(folder, tmp_path):
+def test_files_of_another_encoding_are_read_with_the_option(folder, tmp_path):
     row = {"text": "déjà good", "class": "good"}
     (tmp_path / "rows.jsonl").write_text(json.dumps(row, ensure_ascii=False), encoding="latin-1")
     path = str(tmp_path / "rows.jsonl")
@@ -117,7 +117,7 @@ def test_files_of_another_encoding_are_read_if_told_so(folder, tmp_path):
 
 
 @pytest.mark.slow
-def test_of_several_seeds_each_is_measured(folder, tmp_path):
+def test_each_of_several_seeds_is_evaluated(folder, tmp_path):
     config = finetuning_defaults()
     config.update_from_flattened_dict(
         {

@@ -1,4 +1,4 @@
-"""Files that commands write: never over an input, whole, each command's own."""
+"""Output files of commands are complete and never replace an input."""
 
 import io
 import os
@@ -26,7 +26,7 @@ ROWS = "text\ngreat film\n"
 
 
 class _Flags(SimpleNamespace):
-    """Values of flags; the others are unset."""
+    """Values of flags; all others are unset."""
 
     def __getattr__(self, name):
         return None
@@ -52,7 +52,7 @@ def _evaluate(_, source, output, flag):
     ids=["predict", "embed", "generate", "evaluate", "evaluate_source", "evaluate_target"],
 )
 @pytest.mark.parametrize("way", ["same", "relative", "link", "glob", "list"])
-def test_an_output_that_is_the_input_is_refused(run, name, way, tmp_path, monkeypatch):
+def test_an_output_must_not_replace_the_input(run, name, way, tmp_path, monkeypatch):
     monkeypatch.setattr(evaluate, "flags", None)
     path = tmp_path / name
     path.write_text(ROWS)
@@ -69,7 +69,7 @@ def test_an_output_that_is_the_input_is_refused(run, name, way, tmp_path, monkey
         other = tmp_path / f"other{path.suffix}"
         other.write_text(ROWS)
         source = f"{other},{path}"
-    with pytest.raises(UserError, match="--output must be another file than the input"):
+    with pytest.raises(UserError, match="--output would replace the input"):
         run(CLASSIFIER, source, output)
     assert path.read_text() == ROWS and not list(tmp_path.glob("*.partial"))
 
@@ -90,12 +90,12 @@ def test_a_file_of_the_model_is_not_replaced(name, tmp_path):
         pytest.raises(UserError, match="must not be a file"),
         opened(str(model / "metrics.jsonl"), (".jsonl",), workdir=str(model)),
     ):
-        pass  # of the next run there
+        pass  # the next run has the output
     with opened(str(model / "found.json"), (".json",), workdir=str(model)) as file:
         file.write("{}")
 
 
-def test_prepared_text_is_not_written_among_its_input(tmp_path):
+def test_prepared_text_is_not_written_into_its_input(tmp_path):
     (tmp_path / "vocab.txt").write_text("some text\n")
     os.symlink(tmp_path, tmp_path / "link")
     for folder in (tmp_path, tmp_path / "link"):
@@ -104,9 +104,9 @@ def test_prepared_text_is_not_written_among_its_input(tmp_path):
     assert (tmp_path / "vocab.txt").read_text() == "some text\n"
 
 
-def test_two_commands_with_one_output_write_whole_files(tmp_path):
+def test_two_commands_with_the_same_output_write_complete_files(tmp_path):
     path = tmp_path / "x.tsv"
-    (tmp_path / f"x.tsv.{'0' * 32}.partial").touch()  # by a process that was killed
+    (tmp_path / f"x.tsv.{'0' * 32}.partial").touch()  # of a killed process
     with opened(str(path), (".tsv",)) as first:
         first.write("1\n" * 10_000)
         with opened(str(path), (".tsv",)) as second:
@@ -144,7 +144,7 @@ def test_results_on_the_terminal_are_utf_8_in_any_locale(monkeypatch):
     assert written.getvalue() == "é\n".encode()
 
 
-def test_a_folder_that_another_conversion_writes_stays(tmp_path):
+def test_a_folder_of_another_running_conversion_is_not_removed(tmp_path):
     target = tmp_path / "out"
     target.mkdir()
     lock = lock_file(str(target / "lock"), "held")

@@ -1,4 +1,4 @@
-"""What commands read: pipes give what files do, and texts that are cut are counted."""
+"""Inputs of commands: pipes are read like files, and truncated texts are counted."""
 
 import io
 import json
@@ -32,7 +32,7 @@ TEXT = "the cat sat\non the mat\n"
 
 @pytest.fixture(scope="module")
 def translator(tmp_path_factory):
-    """The workdir of a translator with its first weights."""
+    """Workdir of a translator with its initial weights."""
     workdir = Workdir(tmp_path_factory.mktemp("translator"))
     with open(workdir / "subwords.model", "wb") as file:
         file.write(train_subwords(TEXT.splitlines() * 20, 40))
@@ -46,7 +46,7 @@ def translator(tmp_path_factory):
     )
     names = ("vocabulary_size", "num_layers", "hidden_dim", "num_heads", "intermediate_dim")
     architecture = {name: model.get_config()[name] for name in names}
-    # No field of the config: each takes its default.
+    # The config has no fields, so all have their defaults.
     workdir.start(
         "translation",
         {},
@@ -108,30 +108,30 @@ def test_a_pipe_gives_what_the_file_does(name, ends, translator, tmp_path, monke
     assert found(f"/dev/fd/{end}") == wanted
 
 
-def test_texts_that_are_cut_are_counted(tmp_path, capsys):
+def test_truncated_texts_are_counted(tmp_path, capsys):
     long, short = "the cat " * 300, "the cat"
     (tmp_path / "x.csv").write_text(f"text,label\n{long},0\n{short},0\n{long},0\n")
     length = load(CLASSIFIER).max_length
-    said = f"warning: 2 texts were longer than {length} tokens; the rest was cut"
+    warning = f"warning: 2 texts were truncated to the maximum length of {length} tokens"
     embed_texts(CLASSIFIER, [long, short, long], str(tmp_path / "x.npy"))
-    assert said in capsys.readouterr().err
+    assert warning in capsys.readouterr().err
     found = np.load(tmp_path / "x.npy")
     np.testing.assert_array_equal(found[0], found[2])
     embed_file(CLASSIFIER, str(tmp_path / "x.csv"), output=str(tmp_path / "x.npy"))
-    assert said in capsys.readouterr().err
+    assert warning in capsys.readouterr().err
     predict_file(CLASSIFIER, str(tmp_path / "x.csv"), str(tmp_path / "y.csv"))
-    assert said in capsys.readouterr().err
+    assert warning in capsys.readouterr().err
     predict_texts(CLASSIFIER, [long, short], output=str(tmp_path / "y.csv"))
-    assert said.replace("2 texts were", "1 text was") in capsys.readouterr().err
+    assert warning.replace("2 texts were", "1 text was") in capsys.readouterr().err
     predict_texts(CLASSIFIER, [short], output=str(tmp_path / "y.csv"))
     assert "warning" not in capsys.readouterr().err
     label = load(CLASSIFIER).labels[0]
     (tmp_path / "x.csv").write_text(f"text,label\n{long},{label}\n{short},{label}\n")
     evaluate(CLASSIFIER, str(tmp_path / "x.csv"))
-    assert said.replace("2 texts were", "1 text was") in capsys.readouterr().err
+    assert warning.replace("2 texts were", "1 text was") in capsys.readouterr().err
 
 
-def test_questions_that_are_cut_are_counted(tmp_path, capsys):
+def test_truncated_questions_are_counted(tmp_path, capsys):
     model = load(READER)
     most = model.config["data"]["max_question"]
     question = {"id": "1", "question": "the " * (most + 1), "answers": []}
@@ -139,4 +139,4 @@ def test_questions_that_are_cut_are_counted(tmp_path, capsys):
         json.dumps({"data": [{"paragraphs": [{"context": "the cat sat", "qas": [question]}]}]})
     )
     predict_file(READER, str(tmp_path / "x.json"), str(tmp_path / "y.json"))
-    assert f"1 text was longer than {most} tokens" in capsys.readouterr().err
+    assert f"1 text was truncated to the maximum length of {most} tokens" in capsys.readouterr().err

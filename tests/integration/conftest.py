@@ -1,4 +1,4 @@
-"""Small made-up data, and one pretrained and one finetuned workdir for all tests."""
+"""Small synthetic data, and one pretrained and one finetuned workdir for all tests."""
 
 import pytest
 
@@ -52,7 +52,7 @@ def labelled(texts):
 
 @pytest.fixture(scope="session")
 def finetuned(tmp_path_factory, pretrained, labelled):
-    """A classifier of good and bad, made by the command."""
+    """A classifier of good and bad texts, trained by the command."""
     workdir = tmp_path_factory.mktemp("runs") / "finetuned"
     run("finetune", f"--pretrained={pretrained}", f"--workdir={workdir}", *labelled)
     return workdir

@@ -1,4 +1,4 @@
-"""What the user can mend is one line that says what, and nothing half-written is left."""
+"""User errors have a one-line message and leave no partial files."""
 
 import json
 import os
@@ -95,7 +95,7 @@ FINETUNING = [
 
 @pytest.fixture(scope="module")
 def bad(tmp_path_factory):
-    """A folder of files with something wrong."""
+    """Folder of invalid files."""
     folder = tmp_path_factory.mktemp("bad")
     specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     (folder / "empty.txt").write_text("")
@@ -134,7 +134,7 @@ def _assert_refused(job, config, message, workdir):
 
 
 @pytest.mark.parametrize(("fields", "message"), PRETRAINING, ids=str)
-def test_pretraining_refuses(fields, message, texts, bad, pretrained, tmp_path):
+def test_invalid_pretraining_is_an_error(fields, message, texts, bad, pretrained, tmp_path):
     good = {**TINY, "data.train": "{texts}/train.txt", "data.validation": "{texts}/valid.txt"}
     config = _config(
         pretraining_defaults, {**good, **fields}, texts=texts, bad=bad, pretrained=pretrained
@@ -143,7 +143,7 @@ def test_pretraining_refuses(fields, message, texts, bad, pretrained, tmp_path):
 
 
 @pytest.mark.parametrize(("fields", "message"), FINETUNING, ids=str)
-def test_finetuning_refuses(fields, message, texts, bad, pretrained, tmp_path):
+def test_invalid_finetuning_is_an_error(fields, message, texts, bad, pretrained, tmp_path):
     good = {
         "data.train": "{texts}/train.tsv",
         "data.validation": "{texts}/valid.tsv",
@@ -161,20 +161,20 @@ def test_finetuning_refuses(fields, message, texts, bad, pretrained, tmp_path):
 def test_after_a_mistake_the_corrected_call_trains(texts, bad, tmp_path):
     fields = {**TINY, "data.train": "{bad}/latin1.txt", "train.steps": 2}
     config = _config(pretraining_defaults, fields, bad=bad)
-    (tmp_path / "run").mkdir()  # an empty folder of the user's own stays
+    (tmp_path / "run").mkdir()  # an existing empty folder is not removed
     with pytest.raises(UserError, match="latin1"):
         pretrain(config, workdir=str(tmp_path / "run"))
     assert list((tmp_path / "run").iterdir()) == []
     config.data.on_bad_text = "skip"
     assert pretrain(config, workdir=str(tmp_path / "run"))["steps"] == 2
     config.data.train = str(texts / "train.txt")
-    with pytest.raises(UserError, match="must keep data.train;.*latin1.txt$"):
+    with pytest.raises(UserError, match="cannot change data.train..*latin1.txt$"):
         pretrain(config, workdir=str(tmp_path / "run"))
 
 
 @pytest.fixture(scope="module")
 def three_steps(texts, tmp_path_factory):
-    """A config and the workdir of 3 steps made with it."""
+    """A config, and the workdir of a run of 3 steps with it."""
     fields = {
         **TINY,
         "data.train": "{texts}/train.txt",
@@ -189,14 +189,14 @@ def three_steps(texts, tmp_path_factory):
 
 @pytest.fixture
 def trained(three_steps, tmp_path):
-    """Copies of both, to be changed."""
+    """Copies of the config and the workdir."""
     config, workdir = three_steps
     shutil.copytree(workdir, tmp_path / "run")
     return config.copy_and_resolve_references(), tmp_path / "run"
 
 
 @pytest.mark.slow
-def test_a_resumed_run_may_change_its_end_and_what_watches_it(trained):
+def test_a_resumed_run_may_change_its_length_evaluation_and_checkpoints(trained):
     config, workdir = trained
     for field, value in (
         ("train.seed", 1),
@@ -207,7 +207,7 @@ def test_a_resumed_run_may_change_its_end_and_what_watches_it(trained):
     ):
         other = config.copy_and_resolve_references()
         other.update_from_flattened_dict({field: value})
-        with pytest.raises(UserError, match=f"must keep {field};.*Received: {field}={value}"):
+        with pytest.raises(UserError, match=f"cannot change {field}..*Received: {field}={value}"):
             pretrain(other, workdir=str(workdir))
     config.train.steps = 5
     config.eval.update({"every": 2, "limit": 7, "batch_size": 4})
@@ -217,17 +217,17 @@ def test_a_resumed_run_may_change_its_end_and_what_watches_it(trained):
     assert len(list((workdir / "checkpoints").glob("*.npz"))) == 1
 
 
-def test_a_resumed_run_with_another_kind_of_end_is_told_so():
+def test_a_resumed_run_cannot_change_from_epochs_to_steps():
     old, new = {"steps": None, "epochs": 2.0}, {"steps": 7, "epochs": None}
     with pytest.raises(
         UserError,
-        match="must keep train.epochs;.*and no other end of the run. "
+        match="cannot change train.epochs. .*and set no other length of the run, or choose .*"
         "Received: train.epochs=None, was 2.0",
     ):
         check_same({"train": old}, {"train": new}, declared("classification"))
 
 
-def test_a_resumed_run_that_is_refused_changes_nothing(texts, tmp_path):
+def test_a_rejected_resumption_changes_nothing(texts, tmp_path):
     shutil.copy(texts / "train.tsv", tmp_path / "train.tsv")
     config = _config(
         finetuning_defaults,
@@ -246,36 +246,38 @@ def test_a_resumed_run_that_is_refused_changes_nothing(texts, tmp_path):
     with (tmp_path / "train.tsv").open("a") as file:
         file.write("tin\tugly\n")
     config.train.steps = 2
-    with pytest.raises(UserError, match="must keep its data;.*Received: .*train.tsv, which has"):
+    with pytest.raises(
+        UserError, match="data have changed since the run started: .*train.tsv. Restore"
+    ):
         finetune(config, workdir=str(tmp_path / "run"))
     assert [(tmp_path / "run" / name).read_bytes() for name in names] == before
 
 
-def test_without_a_whole_checkpoint_a_run_begins_only_when_told_to(trained):
+def test_without_a_complete_checkpoint_a_run_starts_again_only_in_an_empty_folder(trained):
     config, workdir = trained
     before = json.loads((workdir / "results.json").read_text())["weights_sha256"]
     for path in (workdir / "checkpoints").glob("*.npz"):
         path.write_bytes(path.read_bytes()[:100])
     left = sorted(path.name for path in (workdir / "checkpoints").iterdir())
-    with pytest.raises(UserError, match="to train anew, remove the folder"):
+    with pytest.raises(UserError, match="are damaged. Remove the folder to train"):
         pretrain(config, workdir=str(workdir))
     assert sorted(path.name for path in (workdir / "checkpoints").iterdir()) == left
     shutil.rmtree(workdir / "checkpoints")
     assert pretrain(config, workdir=str(workdir))["weights_sha256"] == before
 
 
-def test_without_the_index_of_its_checkpoints_a_run_keeps_its_fields(trained):
+def test_without_the_index_of_checkpoints_a_run_keeps_its_fields(trained):
     config, workdir = trained
     (workdir / "checkpoints/index.json").unlink()
     config.train.seed = 1
-    with pytest.raises(UserError, match="must keep train.seed"):
+    with pytest.raises(UserError, match="cannot change train.seed"):
         pretrain(config, workdir=str(workdir))
     (workdir / "config.json").unlink()
-    with pytest.raises(UserError, match="must have their config.json"):
+    with pytest.raises(UserError, match="has checkpoints, but no config.json"):
         pretrain(config, workdir=str(workdir))
 
 
-def test_a_run_from_earlier_weights_needs_them_once(trained, texts, tmp_path):
+def test_pretrained_weights_are_required_only_at_the_start(trained, texts, tmp_path):
     _, start = trained
     shutil.copy(start / "vocab.txt", tmp_path / "vocab.txt")
     longer = {
@@ -308,7 +310,7 @@ def test_a_run_from_earlier_weights_needs_them_once(trained, texts, tmp_path):
     assert pretrain(config, tmp_path / "longer", start)["steps"] == 2
 
 
-def test_another_vocabulary_of_the_same_size_is_refused(trained):
+def test_another_vocabulary_of_the_same_size_is_an_error(trained):
     _, workdir = trained
     lines = (workdir / "vocab.txt").read_text().splitlines()
     lines[-2:] = lines[:-3:-1]
@@ -339,17 +341,19 @@ def test_two_runs_cannot_share_a_workdir(trained):
     config, workdir = trained
     first = Workdir(workdir)
     first.lock()
-    with pytest.raises(UserError, match=f"One run at a time.*in use by process {os.getpid()} on"):
+    with pytest.raises(
+        UserError, match=f"Only one run at a time.*in use by process {os.getpid()} on"
+    ):
         pretrain(config, workdir=str(workdir))
     first.unlock()
     pretrain(config, workdir=str(workdir))
 
 
-def test_a_workdir_of_another_kind_or_a_file_is_refused(trained, texts, tmp_path):
+def test_a_workdir_of_another_kind_or_a_file_is_an_error(trained, texts, tmp_path):
     _, workdir = trained
     config = _config(finetuning_defaults, {"data.train": "{texts}/train.tsv"}, texts=texts)
     config.data.update({"text": "text", "label": "label"})
-    with pytest.raises(UserError, match="one of finetuning.*holds pretraining"):
+    with pytest.raises(UserError, match="contain a run of finetuning.*a run of pretraining"):
         finetune(config, workdir=str(workdir))
     (tmp_path / "file").write_text("mine")
     for path in (tmp_path / "file", tmp_path / "file" / "run"):
@@ -364,6 +368,6 @@ def test_a_diverging_run_names_the_step_and_keeps_the_last_checkpoint(trained, t
     config, _ = trained
     config.train.update({"learning_rate": 1e38, "warmup_fraction": 0.0})
     config.checkpoint.every = 1
-    with pytest.raises(UserError, match=r"step=(2|3), loss=.*Last good checkpoint: step (1|2)"):
+    with pytest.raises(UserError, match=r"at step (2|3): loss=.*Last checkpoint: step (1|2)"):
         pretrain(config, workdir=str(tmp_path / "diverging"))
     assert list((tmp_path / "diverging" / "checkpoints").glob("*.npz"))

@@ -26,7 +26,7 @@ SMALL = config_flags(
 )
 
 
-def test_prepare_pretrain_go_on_finetune_and_predict(texts, tmp_path):
+def test_prepare_pretrain_resume_finetune_and_predict(texts, tmp_path):
     _, _ = run(
         "pretrain.prepare",
         f"--input={texts / 'train.txt'}",
@@ -95,7 +95,7 @@ print(json.dumps(np.asarray(model(batch)["logits"]).tolist()))
 
 
 @pytest.mark.slow(minutes=15)
-def test_the_demo_prints_what_its_runs_found(tmp_path):
+def test_the_demo_prints_the_results_of_its_runs(tmp_path):
     demo = [
         sys.executable,
         "examples/demo.py",
@@ -121,7 +121,7 @@ def test_the_demo_prints_what_its_runs_found(tmp_path):
     assert re.search(r"^bag of bigrams, logistic regression +0\.\d+ +± ", out, re.M)
 
 
-def test_a_translator_is_trained_and_asked_from_the_shell(tmp_path):
+def test_a_translator_is_trained_and_used_from_the_shell(tmp_path):
     pairs = [("red", "rot"), ("cat", "Katze"), ("big", "groß"), ("dog", "Hund"), ("sees", "sieht")]
     random = np.random.default_rng(0)
     order = [random.integers(0, len(pairs), random.integers(1, 6)) for _ in range(600)]
@@ -169,24 +169,24 @@ def test_a_translator_is_trained_and_asked_from_the_shell(tmp_path):
     assert [len(one) for one in found] == [2, 1, 2]
     assert set(found[0][0]) == {"text", "score", "log_probability", "finished"}
     (tmp_path / "in.txt").write_bytes(lines + b"\xff\n")
-    told = tmp_path / "out.jsonl"
+    output = tmp_path / "out.jsonl"
     run(
         "finetune.translate",
         f"--workdir={tmp_path / 'run'}",
         f"--input={tmp_path / 'in.txt'}",
-        f"--output={told}",
+        f"--output={output}",
         "--alignments",
         "--length_penalty=0",
         "--batch_size=2",
         "--on_bad_text=skip",
         "--beam=1",
     )
-    found = [json.loads(line) for line in told.read_text().splitlines()]
+    found = [json.loads(line) for line in output.read_text().splitlines()]
     assert [one[0]["text"] for one in found] == ["rot Katze", "", "groß Hund sieht", ""]
     assert set(found[0][0]) == {"text", "source_tokens", "tokens", "alignments"}
     done = subprocess.run(translate, cwd=ROOT, input=lines + b"\xff\n", capture_output=True)
     assert done.returncode == 2 and b"line 4" in done.stderr and b"Traceback" not in done.stderr
-    # Who reads one line of many leaves no traceback.
+    # A reader that closes the pipe after one line causes no traceback.
     command = f"{shlex.join(translate)} < {shlex.quote(str(tmp_path / 'a.en'))} | head -1"
     done = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True)
     assert done.stdout.count(b"\n") == 1 and b"Traceback" not in done.stderr

@@ -1,4 +1,4 @@
-"""One device, two mirrored devices and two workers train and evaluate to the same numbers."""
+"""One device, two mirrored devices and two workers give the same results."""
 
 import numpy as np
 import pytest
@@ -66,7 +66,7 @@ def test_one_device_two_mirrored_and_two_workers_are_equal(corpus, tmp_path, jit
 
 
 @pytest.mark.slow
-def test_finetuning_is_the_same_on_each(pretrained, labelled, tmp_path):
+def test_finetuning_is_the_same_on_all_devices(pretrained, labelled, tmp_path):
     flags = [
         f"--pretrained={pretrained}",
         *labelled,
@@ -80,14 +80,14 @@ def test_finetuning_is_the_same_on_each(pretrained, labelled, tmp_path):
                 "train.class_weights": True,
                 "eval.metric": "loss",
                 "eval.every": 3,
-                # At a rate of 0.02 each step multiplies what rounding makes differ.
+                # At a rate of 0.02 each step amplifies rounding errors.
                 "train.learning_rate": 0.002,
             }
         ),
     ]
     one, two, workers = (tmp_path / name for name in ("one", "two", "workers"))
     run("finetune", f"--workdir={one}", *flags)
-    # Packed, compiled and mirrored: three ways at once that may change nothing.
+    # Packing, compilation and mirroring together do not change the result.
     run(
         "finetune",
         f"--workdir={two}",
@@ -107,7 +107,7 @@ def test_finetuning_is_the_same_on_each(pretrained, labelled, tmp_path):
 
 
 @pytest.mark.slow
-def test_translators_are_the_same_on_each(tmp_path):
+def test_translators_are_the_same_on_all_devices(tmp_path):
     random = np.random.default_rng(0)
     rows = [
         "".join(random.choice(list("abcde "), random.integers(3, 20))).strip() or "a"

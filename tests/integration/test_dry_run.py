@@ -1,4 +1,4 @@
-"""A dry run tells what a run takes, and leaves no trace."""
+"""A dry run estimates the cost of a run, and leaves no files."""
 
 import tempfile
 from types import SimpleNamespace
@@ -30,7 +30,7 @@ def short(monkeypatch):
 
 
 @pytest.mark.parametrize("end", [{"train.steps": 7}, {"train.steps": None, "train.minutes": 0.5}])
-def test_it_counts_what_the_run_then_takes(texts, tmp_path, end, capsys):
+def test_estimates_equal_the_counts_of_the_run(texts, tmp_path, end, capsys):
     config = _config(texts, **end)
     found = pretrain(config, workdir=str(tmp_path / "run"), dry_run=True)
     assert not (tmp_path / "run").exists()
@@ -52,7 +52,9 @@ def test_it_counts_what_the_run_then_takes(texts, tmp_path, end, capsys):
 
 
 @pytest.mark.slow
-def test_it_needs_no_workdir_and_cleans_up_after_mistakes(texts, tmp_path, labelled, monkeypatch):
+def test_a_dry_run_requires_no_workdir_and_cleans_up_after_errors(
+    texts, tmp_path, labelled, monkeypatch
+):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     assert pretrain(_config(texts), dry_run=True)["steps"] == 20
     run("finetune", "--dry_run", *labelled, TMPDIR=str(tmp_path))
@@ -66,7 +68,7 @@ def _fails(*_, **__):
     raise RuntimeError("out of memory in the making of the model")
 
 
-def test_it_changes_nothing_of_a_run_that_is_there(pretrained, corpus):
+def test_a_dry_run_does_not_change_an_existing_run(pretrained, corpus):
     def files():
         return {
             path: path.read_bytes()
@@ -85,8 +87,8 @@ def test_it_changes_nothing_of_a_run_that_is_there(pretrained, corpus):
     assert "time: " in out and before and files() == before
 
 
-def test_compiling_for_other_shapes_is_no_part_of_the_time(monkeypatch):
-    """A step of 10 ms, before which 3 s go by for every length that is new."""
+def test_compilation_for_other_shapes_is_not_measured(monkeypatch):
+    """Step of 10 ms, with 3 s of compilation for every new length."""
     now, known = 0.0, set()
     monkeypatch.setattr(dry_run.time, "monotonic", lambda: now)
 

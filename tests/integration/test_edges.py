@@ -1,4 +1,4 @@
-"""Runs at the edges of what is allowed, and a disk that fills up."""
+"""Runs with extreme fields, and full disks."""
 
 import errno
 import json
@@ -64,7 +64,7 @@ def _finetune(folder, rows, **fields):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
-def test_packed_finetuning_learns_the_same(tmp_path, pooling):
+def test_packed_finetuning_learns_like_unpacked_finetuning(tmp_path, pooling):
     rows = [{"a": "word " * (k % 7), "label": k % 2} for k in range(30)]
     losses = []
     for name, pack in {"alone": 1, "packed": 4}.items():
@@ -106,7 +106,7 @@ def test_packed_finetuning_learns_the_same(tmp_path, pooling):
     ],
     ids=str,
 )
-def test_pretraining_works_at_the_edges(texts, tmp_path, fields):
+def test_pretraining_works_with_extreme_fields(texts, tmp_path, fields):
     found = _pretrain(texts, tmp_path / "run", **fields)
     assert found["steps"] == 2
     assert ("mlm_loss" in found) == (fields.get("data.validation", "") is not None)
@@ -115,7 +115,7 @@ def test_pretraining_works_at_the_edges(texts, tmp_path, fields):
         np.testing.assert_allclose(bias, 0, atol=1e-6)
 
 
-def test_the_output_bias_begins_at_log_frequencies(texts, tmp_path):
+def test_the_output_bias_is_initialized_with_log_frequencies(texts, tmp_path):
     _pretrain(texts, tmp_path / "run", **{"train.steps": 1, "train.learning_rate": 1e-9})
     (shard,) = (tmp_path / "run/data/train").glob("shard-*.npz")
     bias = weights(tmp_path / "run", 1)["model/bert_pretrainer/mlm_bias"]
@@ -125,7 +125,7 @@ def test_the_output_bias_begins_at_log_frequencies(texts, tmp_path):
 
 
 @pytest.mark.slow
-def test_tokens_begin_near_those_that_are_used_alike(texts, tmp_path):
+def test_similar_tokens_have_similar_initial_embeddings(texts, tmp_path):
     tables = {}
     for kind in ("cooccurrences", "random"):
         _pretrain(
@@ -141,7 +141,7 @@ def test_tokens_begin_near_those_that_are_used_alike(texts, tmp_path):
         rtol=0.4,
     )
     np.testing.assert_allclose(tables["cooccurrences"][:5], tables["random"][:5], atol=1e-6)
-    # Of the whole text in a row, where the examples are cut into segments and masked.
+    # Counts of the whole text, of which the examples contain masked segments.
     (shard,) = (tmp_path / "random/data/train").glob("shard-*.npz")
     size, width = tables["random"].shape
     expected = cooccurrence_vectors(read_shard(str(shard)).ids[None], size, width, np.arange(5))
@@ -155,7 +155,7 @@ def test_tokens_begin_near_those_that_are_used_alike(texts, tmp_path):
 
 
 @pytest.mark.parametrize("pack", [1, 3])
-def test_tokens_are_counted_as_they_were_before_masks(pretrained, pack):
+def test_tokens_are_counted_before_masking(pretrained, pack):
     tokenizer = WordPieceTokenizer.from_file(str(pretrained / "vocab.txt"))
     found = []
     for fraction in (0.15, 0.5):
@@ -179,7 +179,7 @@ def test_tokens_are_counted_as_they_were_before_masks(pretrained, pack):
     "recipe",
     [pretraining_defaults, pytest.param(lambda: as_bert(pretraining_defaults()), id="bert")],
 )
-def test_a_run_from_before_the_field_goes_on(texts, tmp_path, recipe):
+def test_a_run_without_a_newer_field_resumes(texts, tmp_path, recipe):
     def go_on(steps):
         config = recipe()
         config.update_from_flattened_dict(
@@ -217,7 +217,7 @@ def test_a_prepared_folder_is_training_data(pretrained, texts, tmp_path):
     assert found["data_sha256"] == results(pretrained)["data_sha256"]
 
 
-def test_a_prepared_folder_brings_its_vocabulary_and_casing(texts, tmp_path):
+def test_a_prepared_folder_has_its_vocabulary_and_casing(texts, tmp_path):
     prepare_folder(
         str(texts / "train.txt"), str(tmp_path / "shards"), vocab_size=250, lowercase=False
     )
@@ -281,7 +281,7 @@ def test_rows_without_any_text_train_and_predict(finetuned, tmp_path):
     assert set(load(tmp_path / "run").predict([""])[0]["probabilities"]) == {"no", "yes"}
 
 
-def test_labels_come_back_as_they_were_in_every_format(finetuned, tmp_path):
+def test_labels_are_unchanged_in_every_format(finetuned, tmp_path):
     fields = {"data.vocab": str(finetuned / "vocab.txt")}
     rows = [{"a": "bas", "label": 'the "best", truly'}, {"a": "tin", "label": '"'}] * 4
     _finetune(tmp_path, rows, **fields)
@@ -312,7 +312,7 @@ def test_pairs_and_numbers_can_be_predicted(tmp_path):
     assert set(value) == {"value"} and np.isfinite(value["value"])
 
 
-def test_the_folder_of_a_glue_task_holds_both_splits(texts, tmp_path):
+def test_the_folder_of_a_glue_task_contains_both_splits(texts, tmp_path):
     for split, name in (("train", "train.tsv"), ("valid", "dev.tsv")):
         head, *rows = (texts / f"{split}.tsv").read_text().splitlines()
         numbered = [row.replace("good", "1").replace("bad", "0") for row in rows]
@@ -354,7 +354,7 @@ def test_ten_thousand_rows_are_predicted_in_order(finetuned, tmp_path):
     assert labels == ["good", "bad"] * 5000
 
 
-def test_a_full_disk_at_the_end_leaves_what_was_saved_and_no_half_file(
+def test_a_full_disk_at_the_end_keeps_saved_files_and_leaves_no_partial_file(
     texts, tmp_path, monkeypatch
 ):
     _pretrain(texts, tmp_path / "run")
@@ -383,7 +383,7 @@ def _full_disk(*_):
 
 
 @pytest.mark.slow
-def test_on_a_full_disk_the_command_ends_in_one_line_and_goes_on_when_there_is_space(
+def test_on_a_full_disk_the_command_prints_one_line_and_resumes_when_there_is_space(
     corpus, tmp_path
 ):
     disk = tmp_path / "disk"
@@ -404,6 +404,6 @@ def test_on_a_full_disk_the_command_ends_in_one_line_and_goes_on_when_there_is_s
         assert left == ["index.json", "step-5.npz"]
         subprocess.run(["mount", "-o", "remount,size=20m", str(disk)], check=True)
         _, err = run("pretrain", *flags)
-        assert "going on from the checkpoint of step 5" in err
+        assert "resuming from the checkpoint of step 5" in err
     finally:
         subprocess.run(["umount", str(disk)], check=True)

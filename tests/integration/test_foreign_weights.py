@@ -1,4 +1,4 @@
-"""Runs that start from folders of other libraries, and the pretraining they offer."""
+"""Runs with initial weights from checkpoints of other libraries, and further pretraining."""
 
 import json
 import pathlib
@@ -35,7 +35,7 @@ def _pretraining(texts, **fields):
 
 
 def _model(folder, step):
-    """Weights of a checkpoint by path below the task model."""
+    """Weights of a checkpoint by path without the name of the task model."""
     return {
         name.split("/", 2)[2]: value
         for name, value in weights(folder, step).items()
@@ -66,7 +66,7 @@ def test_finetuning_from_a_foreign_folder_and_from_its_workdir_is_the_same(texts
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["pretraining", "masked_lm", "untied"])
-def test_pretraining_goes_on_with_the_heads_that_are_there(name, texts, tmp_path):
+def test_pretraining_continues_with_existing_heads(name, texts, tmp_path):
     config = _pretraining(texts)
     pretrain(config, tmp_path / "run", GOLDEN / name)
     start = keras_attn.convert.read(GOLDEN / name)
@@ -80,13 +80,16 @@ def test_pretraining_goes_on_with_the_heads_that_are_there(name, texts, tmp_path
 
 
 @pytest.mark.slow
-def test_missing_heads_are_named_and_made_when_asked_for(texts, tmp_path, capfd):
-    told = "no weights for mlm_bias, mlm_dense, mlm_norm.*model.new_heads"
-    with pytest.raises(UserError, match=told):
+def test_missing_heads_are_errors_or_initialized_with_new_heads(texts, tmp_path, capfd):
+    message = "no weights for mlm_bias, mlm_dense, mlm_norm.*model.new_heads"
+    with pytest.raises(UserError, match=message):
         pretrain(_pretraining(texts), tmp_path / "run", GOLDEN / "encoder")
     config = _pretraining(texts, **{"model.new_heads": True})
     pretrain(config, tmp_path / "run", GOLDEN / "encoder")
-    assert "start at random: mlm_bias, mlm_dense, mlm_norm, nsp_dense" in capfd.readouterr().out
+    assert (
+        "randomly initialized heads: mlm_bias, mlm_dense, mlm_norm, nsp_dense"
+        in capfd.readouterr().out
+    )
     after = _model(tmp_path / "run", 2)
     before = keras_attn.convert.read(GOLDEN / "encoder").weights
     for path, value in before.items():
@@ -100,7 +103,7 @@ def test_missing_heads_are_named_and_made_when_asked_for(texts, tmp_path, capfd)
 
 
 @pytest.mark.slow
-def test_the_recipe_of_bert_goes_on_from_a_foreign_folder_with_its_dropout(texts, tmp_path):
+def test_further_pretraining_of_a_foreign_checkpoint_keeps_its_dropout(texts, tmp_path):
     config = _pretraining(texts)
     as_bert(config)
     config.model.dropout = None
@@ -111,7 +114,7 @@ def test_the_recipe_of_bert_goes_on_from_a_foreign_folder_with_its_dropout(texts
     assert len(saved["data_sha256"]["pretrained"]) == 64
 
 
-def test_order_is_learned_from_a_model_without_next_sentences_only_when_asked_for(texts, tmp_path):
+def test_sentence_order_requires_new_heads_for_a_model_without_next_sentences(texts, tmp_path):
     fields = {"data.segments": "sentence_order"}
     with pytest.raises(UserError, match="no weights for nsp_dense, pooler"):
         pretrain(_pretraining(texts, **fields), tmp_path / "run", GOLDEN / "masked_lm")
@@ -125,10 +128,10 @@ def test_order_is_learned_from_a_model_without_next_sentences_only_when_asked_fo
 
 
 @pytest.mark.slow
-def test_the_head_of_next_sentences_is_none_of_their_order(texts, tmp_path, capsys):
+def test_the_next_sentence_head_is_not_reused_for_sentence_order(texts, tmp_path, capsys):
     fields = {"data.segments": "sentence_order", "train.steps": 1, "train.learning_rate": 1e-9}
     pretrain(_pretraining(texts, **fields), tmp_path / "run", GOLDEN / "pretraining")
-    assert "heads that start at random: nsp_dense\n" in capsys.readouterr().out
+    assert "randomly initialized heads: nsp_dense\n" in capsys.readouterr().out
     before = keras_attn.convert.read(GOLDEN / "pretraining").weights
     after = _model(tmp_path / "run", 1)
     for path, same in (("pooler/kernel", True), ("nsp_dense/kernel", False)):
@@ -139,7 +142,7 @@ def test_the_head_of_next_sentences_is_none_of_their_order(texts, tmp_path, caps
 
 
 @pytest.mark.slow
-def test_a_classifier_goes_on_with_its_head_only_for_the_same_classes(texts, tmp_path):
+def test_a_classifier_keeps_its_head_only_for_the_same_classes(texts, tmp_path):
     config = finetuning_defaults()
     config.update_from_flattened_dict(
         {
@@ -166,7 +169,7 @@ def test_a_classifier_goes_on_with_its_head_only_for_the_same_classes(texts, tmp
         finetune(config, tmp_path / "other", GOLDEN / "masked_lm")
 
 
-def test_a_foreign_classifier_takes_pairs_and_single_texts_from_files(tmp_path):
+def test_a_foreign_classifier_reads_pairs_and_single_texts_from_files(tmp_path):
     (tmp_path / "in.csv").write_text("text,b\na b,c\nd,e\n")
     model = keras_attn.load(GOLDEN / "classifier")
     for pair, texts in ((None, ["a b", "d"]), ("b", [("a b", "c"), ("d", "e")])):
@@ -186,7 +189,7 @@ def test_a_foreign_classifier_takes_pairs_and_single_texts_from_files(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_longer_position_table_repeats_the_shorter_one(texts, tmp_path):
+def test_extended_position_embeddings_repeat_the_shorter_ones(texts, tmp_path):
     longer = {"data.length": 40, "data.max_predictions": 6}
     with pytest.raises(UserError, match="model.max_length=\\d+"):
         pretrain(_pretraining(texts, **longer), tmp_path / "run", GOLDEN / "pretraining")
@@ -229,13 +232,13 @@ def test_pretraining_without_next_sentences_or_with_their_order(fields, two_task
     assert len(keras_attn.load(tmp_path / "run").fill_mask("bas [MASK] ben.", top=3)) == 3
 
 
-def test_full_sentences_have_no_next_one(texts, tmp_path):
+def test_full_sentences_have_no_next_sentence_head(texts, tmp_path):
     fields = {"data.segments": "full_sentences", "model.next_sentence": True}
     with pytest.raises(UserError, match="requires two segments per row"):
         pretrain(_pretraining(texts, **fields), tmp_path / "run")
 
 
-def test_no_run_goes_on_with_a_converted_model(texts, tmp_path):
+def test_a_converted_model_cannot_be_resumed(texts, tmp_path):
     keras_attn.convert(GOLDEN / "pretraining", tmp_path / "run")
     with pytest.raises(UserError, match="to start from: --pretrained"):
         pretrain(_pretraining(texts), tmp_path / "run")
@@ -256,7 +259,7 @@ def test_a_converted_classifier_predicts(outputs_of_text, tmp_path):
 
 @pytest.fixture
 def outputs_of_text():
-    """Texts, and probabilities from the model called by hand."""
+    """Texts, and probabilities computed by calling the model directly."""
     from keras_attn.convert import read_ready
 
     texts = ["a b c", "bad cab", ""]
@@ -302,7 +305,7 @@ def test_the_commands_convert_embed_and_fill_masks(tmp_path):
     assert "without a masked-LM head" in err
 
 
-def test_embedding_pools_over_real_tokens_alone(tmp_path):
+def test_pooling_ignores_padding(tmp_path):
     shutil.copytree(GOLDEN / "encoder", tmp_path / "model")
     model = keras_attn.load(tmp_path / "model")
     texts = ["a", "b c d e f g", ""]
@@ -319,7 +322,7 @@ def test_embedding_pools_over_real_tokens_alone(tmp_path):
         model.embed(["a"], "max")
 
 
-def test_guesses_for_masks_are_the_largest_logits():
+def test_mask_predictions_are_the_largest_logits():
     model = keras_attn.load(GOLDEN / "pretraining")
     ids, _ = model.tokenizer.encode(["ab"])
     tokens = model.tokenizer
@@ -327,11 +330,13 @@ def test_guesses_for_masks_are_the_largest_logits():
     places = np.array([[len(ids) + 1, len(ids) + 2]], np.int32)
     logits = np.asarray(model.model({"token_ids": row, "mask_positions": places})["mlm_logits"])
     shares = np.exp(logits[0]) / np.exp(logits[0]).sum(-1, keepdims=True)
-    for guesses, expected in zip(model.fill_mask("ab [MASK][MASK]", top=4), shares, strict=True):
+    for predictions, expected in zip(
+        model.fill_mask("ab [MASK][MASK]", top=4), shares, strict=True
+    ):
         best = np.argsort(-expected)[:4]
-        assert [guess["token"] for guess in guesses] == [tokens.vocabulary[i] for i in best]
+        assert [one["token"] for one in predictions] == [tokens.vocabulary[i] for i in best]
         np.testing.assert_allclose(
-            [guess["probability"] for guess in guesses], expected[best], rtol=1e-4
+            [one["probability"] for one in predictions], expected[best], rtol=1e-4
         )
     assert len(model.fill_mask(["a [MASK]", "[MASK] b"], top=1)) == 2
     with pytest.raises(UserError, match="A text with .MASK. is needed"):

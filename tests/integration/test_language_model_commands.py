@@ -25,7 +25,7 @@ SMALL = config_flags(
 
 
 def _classify(pretrained, workdir, labelled):
-    """Finetunes a classifier of good and bad, and asks it."""
+    """Finetunes a classifier of good and bad texts, and predicts with it."""
     run(
         "finetune",
         "--config=configs/classify.py",
@@ -42,7 +42,7 @@ def _classify(pretrained, workdir, labelled):
     assert [row[0] for row in rows] == ["good", "bad"]
 
 
-def test_a_gpt2_is_prepared_pretrained_asked_and_finetuned(texts, labelled, tmp_path):
+def test_a_gpt2_is_prepared_pretrained_sampled_and_finetuned(texts, labelled, tmp_path):
     workdir, ids = tmp_path / "gpt2", tmp_path / "ids"
     run(
         "pretrain.prepare",
@@ -85,7 +85,9 @@ def test_a_gpt2_is_prepared_pretrained_asked_and_finetuned(texts, labelled, tmp_
     _classify(workdir, tmp_path / "class", labelled)
 
 
-def test_an_xlnet_is_pretrained_by_two_workers_as_by_one_and_finetuned(texts, labelled, tmp_path):
+def test_an_xlnet_is_pretrained_equally_by_one_and_two_workers_and_finetuned(
+    texts, labelled, tmp_path
+):
     flags = [
         "--config=configs/xlnet_small.py",
         *SMALL,

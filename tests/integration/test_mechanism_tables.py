@@ -1,4 +1,4 @@
-"""The tables of mechanisms, from small files in a few steps: they run to their end."""
+"""The tables of mechanisms can be computed from small files in a few steps."""
 
 import gzip
 import re
@@ -63,7 +63,7 @@ def _translation(folder):
     ]
 
 
-SCRIPTS = {  # its arguments, of a folder; and lines of its tables
+SCRIPTS = {  # functions from a folder to arguments, and lines of the tables
     "documents": (_documents, 4),
     "interactions": (lambda folder: ["--steps=2"], 4),
     "pairs": (_pairs, 4),
@@ -76,7 +76,7 @@ SCRIPTS = {  # its arguments, of a folder; and lines of its tables
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_a_table_is_made_to_its_end(name, tmp_path):
+def test_a_table_is_complete(name, tmp_path):
     make, lines = SCRIPTS[name]
     command = [
         sys.executable,

@@ -1,4 +1,4 @@
-"""From text to predictions by the commands, and the same from Python."""
+"""From text to predictions with the commands and from Python."""
 
 import csv
 import functools
@@ -27,7 +27,7 @@ from tests.support.started_commands import ROOT, results, run, steps_recorded
 pytestmark = pytest.mark.runs
 
 
-def test_the_loss_per_character_is_that_of_the_hidden_words(pretrained):
+def test_the_loss_per_character_is_computed_from_masked_words(pretrained):
     found, config = results(pretrained), json.loads((pretrained / "config.json").read_text())
     data = config["config"]["data"]
     tokenizer = WordPieceTokenizer.from_file(str(pretrained / "vocab.txt"), data["lowercase"])
@@ -48,7 +48,7 @@ def test_the_loss_per_character_is_that_of_the_hidden_words(pretrained):
     )
 
 
-def test_pretraining_leaves_a_workdir_with_its_results(pretrained, texts):
+def test_pretraining_writes_a_workdir_with_results(pretrained, texts):
     found = results(pretrained)
     assert found["steps"] == 20 and found["examples"] == 160
     assert {
@@ -79,7 +79,7 @@ def test_pretraining_leaves_a_workdir_with_its_results(pretrained, texts):
     }
 
 
-def test_the_classifier_learned_what_the_words_tell(finetuned):
+def test_the_classifier_learned_the_sentiment_words(finetuned):
     assert results(finetuned)["accuracy"] > 0.9
 
 
@@ -120,12 +120,12 @@ def test_a_prediction_depends_neither_on_its_batch_nor_on_padding(finetuned):
 
 
 @pytest.mark.parametrize("missing", [None, float("nan")])
-def test_a_missing_text_is_named(finetuned, missing):
+def test_a_missing_text_is_an_error(finetuned, missing):
     with pytest.raises(UserError, match=f"Texts must be strings. Received: {missing} as text 2"):
         keras_attn.load(finetuned).predict(["bas", missing])
 
 
-def test_every_line_of_a_text_file_has_its_row(finetuned, tmp_path):
+def test_every_line_of_a_text_file_has_a_row(finetuned, tmp_path):
     (tmp_path / "in.txt").write_text("bas ben bin\n\ntas ten\n\n")
     predict_file(finetuned, str(tmp_path / "in.txt"), str(tmp_path / "out.csv"))
     head, *rows = csv.reader((tmp_path / "out.csv").open())
@@ -159,7 +159,7 @@ _loaded = functools.cache(keras_attn.load)
 
 
 def _assert_predicted(workdir, source, texts, folder, **options):
-    """The file's predictions are those of its texts, given from Python."""
+    """Predictions of a file equal predictions of its texts from Python."""
     predict_file(workdir, str(source), str(folder / "out.jsonl"), **options)
     found = [json.loads(line) for line in (folder / "out.jsonl").read_text().splitlines()]
     for row, known in zip(found, _loaded(workdir).predict(texts), strict=True):
@@ -170,7 +170,7 @@ def _assert_predicted(workdir, source, texts, folder, **options):
 
 
 @pytest.mark.slow
-def test_a_file_is_read_as_told_or_as_its_name_tells_or_as_in_training(finetuned, tmp_path):
+def test_the_file_format_is_given_detected_from_the_name_or_as_in_training(finetuned, tmp_path):
     texts = ["bas ben", "tas kon ten lun"]
     (tmp_path / "rows.all").write_text("good bas ben\nbad tas kon ten lun\n")
     (tmp_path / "new.all").write_text("? bas ben\n? tas kon ten lun\n")
@@ -186,7 +186,7 @@ def test_a_file_is_read_as_told_or_as_its_name_tells_or_as_in_training(finetuned
         _assert_predicted(workdir, tmp_path / name, texts, tmp_path)
     both = f"{tmp_path / 'new.all'},{tmp_path / 'new.txt'}"
     _assert_predicted(workdir, both, texts * 2, tmp_path)
-    # An ending means what it meant in training.
+    # A file name ending has the same format as in training.
     (tmp_path / "rows.txt").write_text("label\ttext\ngood\tbas ben\nbad\ttas kon ten lun\n")
     workdir = tmp_path / "table"
     _finetune(
@@ -205,7 +205,7 @@ def test_a_file_is_read_as_told_or_as_its_name_tells_or_as_in_training(finetuned
 
 
 @pytest.mark.runs
-def test_flags_say_how_to_read_a_file(finetuned, tmp_path):
+def test_flags_select_how_a_file_is_read(finetuned, tmp_path):
     (tmp_path / "in.data").write_bytes(b"id,review\n1,bas ben\n2,na\xefve\n3,tas ten\n")
     flags = [
         f"--workdir={finetuned}",
@@ -232,7 +232,7 @@ def test_the_formats_of_the_flag_are_those_of_tables():
 
 
 @pytest.mark.slow
-def test_the_test_file_of_cola_is_predicted_and_its_others_too(finetuned, tmp_path):
+def test_all_files_of_cola_are_predicted(finetuned, tmp_path):
     texts = ["Bas ben bin.", 'tas "kon ten', "lun"]
     rows = [f"gj04\t{i % 2}\t{'' if i % 2 else '*'}\t{text}" for i, text in enumerate(texts)]
     (tmp_path / "dev.tsv").write_text("\n".join(rows) + "\n")
@@ -245,7 +245,7 @@ def test_the_test_file_of_cola_is_predicted_and_its_others_too(finetuned, tmp_pa
 
 
 @pytest.mark.runs
-def test_a_numbered_text_beside_a_named_label_has_a_header_in_predicting_too(finetuned, tmp_path):
+def test_a_file_with_a_column_given_by_name_has_a_header_in_prediction_too(finetuned, tmp_path):
     texts = ["bas ben", "tas tin", "lun"]
     rows = ["label,text", *(f"{i % 2},{text}" for i, text in enumerate(texts))]
     (tmp_path / "in.csv").write_text("\n".join(rows) + "\n")
@@ -265,7 +265,7 @@ def test_a_numbered_text_beside_a_named_label_has_a_header_in_predicting_too(fin
         ("in.tsv/out.tsv", "can be written"),
     ],
 )
-def test_an_output_that_cannot_be_written_is_refused_before_any_work(tmp_path, output, message):
+def test_an_unwritable_output_is_an_error_before_any_work(tmp_path, output, message):
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder.tsv").mkdir()
     (tmp_path / "in.tsv").write_text("text\nbas\n")
@@ -287,7 +287,7 @@ def test_predict_takes_texts_or_a_file(finetuned):
     assert err == "error: Give either --text or --input. Received: both\n"
 
 
-def test_wrong_arguments_of_predict_are_named(finetuned, pretrained):
+def test_invalid_arguments_of_predict_are_errors(finetuned, pretrained):
     predictor = keras_attn.load(finetuned)
     assert predictor.predict([]) == []
     with pytest.raises(UserError, match="list of texts.*'bas'"):
@@ -301,7 +301,7 @@ def test_wrong_arguments_of_predict_are_named(finetuned, pretrained):
 
 
 @pytest.mark.runs
-def test_a_limit_on_the_rows_loses_no_class(finetuned, tmp_path, capsys):
+def test_a_limit_of_rows_keeps_all_classes(finetuned, tmp_path, capsys):
     rows = ["text\tlabel", *["bas\tmany"] * 40, "ben\tfew"]
     (tmp_path / "rows.tsv").write_text("\n".join(rows) + "\n")
     assert 40 not in rows_drawn(41, 3, seed=0)
@@ -324,10 +324,10 @@ def test_a_limit_on_the_rows_loses_no_class(finetuned, tmp_path, capsys):
 @pytest.mark.runs
 def test_validation_from_tfds_is_its_validation_split(finetuned, tmp_path):
     splits = {"train": [["bas", "tas"], ["good", "bad"]], "validation": [["ben"], ["good"]]}
-    for name, kept in (("two_parts", splits), ("one_part", {"train": splits["train"]})):
+    for name, remaining in (("two_parts", splits), ("one_part", {"train": splits["train"]})):
         columns = {
             split: tf.data.Dataset.from_tensor_slices({"text": texts, "label": labels})
-            for split, (texts, labels) in kept.items()
+            for split, (texts, labels) in remaining.items()
         }
         tfds.dataset_builders.store_as_tfds_dataset(
             name=name,
@@ -347,7 +347,7 @@ def test_validation_from_tfds_is_its_validation_split(finetuned, tmp_path):
         _finetune(tmp_path / "none", finetuned, **fields, **{"data.validation": "tfds:one_part"})
 
 
-def test_a_kill_as_the_run_begins_leaves_its_labels(finetuned, tmp_path, monkeypatch):
+def test_a_run_killed_at_its_start_has_its_labels(finetuned, tmp_path, monkeypatch):
     start = Workdir.start
 
     def killed(self, *arguments, **options):
@@ -369,7 +369,7 @@ def test_a_kill_as_the_run_begins_leaves_its_labels(finetuned, tmp_path, monkeyp
     assert Workdir(tmp_path / "run").read_json("labels.json")["names"] == ["bad", "good"]
 
 
-def test_the_import_brings_neither_tensorflow_nor_keras():
+def test_the_package_imports_neither_tensorflow_nor_keras():
     code = (
         "import sys, keras_attn; assert 'pretrain' in dir(keras_attn);"
         "print([m for m in ('tensorflow', 'keras', 'absl', 'torch') if m in sys.modules])"

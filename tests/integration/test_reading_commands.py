@@ -1,4 +1,4 @@
-"""Reading comprehension by the commands."""
+"""Question answering with the commands."""
 
 import json
 

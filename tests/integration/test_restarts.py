@@ -1,4 +1,4 @@
-"""Killed and stopped runs end with the same bits as unbroken ones."""
+"""Killed and stopped runs are bitwise identical to uninterrupted ones."""
 
 import os
 import random
@@ -16,7 +16,7 @@ from tests.support.started_commands import (
     wait_for_step,
 )
 
-# An epoch has about 20 steps, so its end lies on the way.
+# An epoch has about 20 steps, so the runs have several epochs.
 OPTIONS = {"checkpoint.every": 5, "model.dropout": 0.1}
 
 
@@ -39,7 +39,7 @@ def _assert_equal(workdir, unbroken, steps):
 
 
 @pytest.mark.slow
-def test_a_killed_run_with_a_truncated_checkpoint_ends_like_an_unbroken_one(corpus, tmp_path):
+def test_a_killed_run_with_a_truncated_checkpoint_ends_like_an_uninterrupted_one(corpus, tmp_path):
     broken, unbroken, steps = tmp_path / "broken", tmp_path / "unbroken", 32
     run("pretrain", *_flags(corpus, unbroken, **{"train.steps": steps}))
     flags = _flags(corpus, broken, **{"train.steps": steps})
@@ -55,7 +55,7 @@ def test_a_killed_run_with_a_truncated_checkpoint_ends_like_an_unbroken_one(corp
 @pytest.mark.parametrize(
     "changed", [{"data.pack": 8}, {"train.precision": "mixed_float16", "train.accumulate": 2}]
 )
-def test_packed_and_scaled_runs_go_on_as_if_never_killed(corpus, tmp_path, changed):
+def test_packed_and_scaled_runs_resume_bitwise_identically(corpus, tmp_path, changed):
     broken, unbroken, changed = (
         tmp_path / "broken",
         tmp_path / "unbroken",
@@ -71,15 +71,15 @@ def test_packed_and_scaled_runs_go_on_as_if_never_killed(corpus, tmp_path, chang
 
 @pytest.mark.slow
 @pytest.mark.parametrize("jit", [False, True])
-def test_ten_kills_at_random_moments_change_no_bit(corpus, tmp_path, jit):
+def test_ten_kills_at_random_times_leave_the_result_bitwise_identical(corpus, tmp_path, jit):
     steps, draw = 4000, random.Random(0)
     changed = {"train.steps": steps, "train.jit": jit, "checkpoint.every": 50}
     broken, unbroken = tmp_path / "broken", tmp_path / "unbroken"
     run("pretrain", *_flags(corpus, unbroken, **changed))
     flags, kills = _flags(corpus, broken, **changed), 0
-    marks = sorted(draw.sample(range(1, steps - 300), 10))
-    for mark in marks:
-        _kill_after(mark, broken, flags)
+    steps_to_kill = sorted(draw.sample(range(1, steps - 300), 10))
+    for step in steps_to_kill:
+        _kill_after(step, broken, flags)
         kills += 1
     run("pretrain", *flags)
     assert kills == 10
@@ -88,14 +88,14 @@ def test_ten_kills_at_random_moments_change_no_bit(corpus, tmp_path, jit):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_saves_and_the_same_command_goes_on(corpus, tmp_path, number, status):
+def test_a_signal_saves_a_checkpoint_and_the_same_command_resumes(corpus, tmp_path, number, status):
     steps = 1500
     broken, unbroken = tmp_path / "broken", tmp_path / "unbroken"
     run("pretrain", *_flags(corpus, unbroken, **{"train.steps": steps}))
     flags = _flags(corpus, broken, **{"train.steps": steps, "checkpoint.every": None})
-    for mark in (1, 300):
+    for step in (1, 300):
         process = start("pretrain", *flags)
-        wait_for_step(broken, mark, [process])
+        wait_for_step(broken, step, [process])
         process.send_signal(number)
         statuses, (err,) = finish([process], seconds=60)
         assert statuses == [status], err

@@ -1,4 +1,4 @@
-"""A family and a task that live in the tests, each registered by one line, do what members do."""
+"""A family and a task of the tests, each registered by one line, work like other members."""
 
 import json
 import signal
@@ -58,7 +58,7 @@ def _counting(folder, **fields):
 
 
 def _run(command, *arguments):
-    """Output of a command of `finetune` that knows the toys."""
+    """Runs a command of `finetune` with the toy members registered."""
     code = f"import tests.support.toys; from finetune.{command} import command; command()"
     done = subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)], cwd=ROOT, capture_output=True, text=True
@@ -89,7 +89,7 @@ def test_a_toy_family_pretrains_and_fills_masks(folder):
     assert len(load(folder / "toy").fill_mask("it was [MASK]", top=3)) == 3
 
 
-def test_a_toy_family_resumes_after_a_kill_bit_by_bit(folder, tmp_path):
+def test_a_killed_run_of_a_toy_family_resumes_bitwise_identically(folder, tmp_path):
     flags = {
         "config.data.train": folder / "text.txt",
         "config.train.steps": 1500,
@@ -163,7 +163,7 @@ def test_a_toy_task_is_predicted_evaluated_and_exported(folder, tmp_path):
 
 def test_a_toy_task_has_fields_options_and_files_of_its_own_in_the_commands(folder, tmp_path):
     rows, workdir = folder / "counts.jsonl", tmp_path / "run"
-    status, _, said = _run(
+    status, _, output = _run(
         "__main__",
         "--config=classify",
         "--config.data.task=counting",
@@ -174,30 +174,30 @@ def test_a_toy_task_has_fields_options_and_files_of_its_own_in_the_commands(fold
         f"--pretrained={folder / 'toy'}",
         f"--workdir={workdir}",
     )
-    assert status == 0, said
+    assert status == 0, output
     data = json.loads((workdir / "config.json").read_text())["config"]["data"]
     assert data["word"] == "film" and "max_question" not in data and "positive" not in data
-    status, said, _ = _run("evaluate", f"--workdir={workdir}", f"--data={rows}", "--rounded")
-    assert status == 0 and said.endswith("word: film\n")
+    status, output, _ = _run("evaluate", f"--workdir={workdir}", f"--data={rows}", "--rounded")
+    assert status == 0 and output.endswith("word: film\n")
     errors = 24 * evaluate(str(workdir), str(rows), rounded=True)["mean_error"]
     assert errors == pytest.approx(round(errors), abs=1e-9)  # the sum of whole numbers
-    status, said, _ = _run("predict", f"--workdir={workdir}", "--text=good", "--decimals=2")
-    assert status == 0 and len(said.strip().partition(".")[2]) == 2
+    status, output, _ = _run("predict", f"--workdir={workdir}", "--text=good", "--decimals=2")
+    assert status == 0 and len(output.strip().partition(".")[2]) == 2
     for command, option in (("evaluate", "--label_column=x"), ("export", "--pairs")):
-        status, _, said = _run(
+        status, _, output = _run(
             command,
             f"--workdir={workdir}",
             option,
             *([f"--data={rows}"] if command == "evaluate" else [f"--output={tmp_path / 'new'}"]),
         )
-        assert status == 2 and said.startswith(f"error: finetune.{command} has no ")
-    status, _, said = _run(
+        assert status == 2 and output.startswith(f"error: finetune.{command} has no ")
+    status, _, output = _run(
         "predict",
         f"--workdir={workdir}",
         f"--input={folder / 'counts.txt'}",
         f"--output={workdir / 'word.json'}",
     )
-    assert status == 2 and "must not be a file of the model" in said
+    assert status == 2 and "must not be a file of the model" in output
 
 
 def test_several_seeds_of_a_toy_task_are_combined_by_it(folder, tmp_path):
@@ -209,7 +209,7 @@ def test_several_seeds_of_a_toy_task_are_combined_by_it(folder, tmp_path):
     assert results["best_run"] == best["run"]
 
 
-def test_what_an_error_leaves_of_a_toy_task_is_removed(folder, tmp_path):
+def test_files_of_a_toy_task_are_removed_after_an_error(folder, tmp_path):
     config = _counting(folder, **{"data.vocab": str(tmp_path / "nowhere")})
     with pytest.raises(UserError):
         finetune(config, tmp_path / "run")
@@ -217,7 +217,7 @@ def test_what_an_error_leaves_of_a_toy_task_is_removed(folder, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "xlnet"])
-def test_a_toy_task_suits_the_families_of_the_library(name, folder, tmp_path):
+def test_a_toy_task_works_with_the_families_of_the_library(name, folder, tmp_path):
     task, fields = {
         "bert": ("masked_lm", {"data.segments": "full_sentences", "model.norm_first": False}),
         "gpt2": ("causal_lm", {}),
@@ -258,11 +258,11 @@ def test_a_toy_task_suits_the_families_of_the_library(name, folder, tmp_path):
 
 def test_the_help_of_a_toy_family_has_its_fields():
     command = "import tests.support.toys; from pretrain.__main__ import command; command()"
-    said = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", command, "--config=tests/support/toy_config.py", "--help"],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
         check=True,
     ).stdout
-    assert "--config.model.hidden_dim=16" in said and "--config.model.family=toy" in said
+    assert "--config.model.hidden_dim=16" in output and "--config.model.family=toy" in output

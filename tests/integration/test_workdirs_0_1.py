@@ -1,4 +1,4 @@
-"""Workdirs that version 0.1 made load, predict and resume as they did then."""
+"""Workdirs of version 0.1 load, predict and resume as in that version."""
 
 import importlib
 import json
@@ -20,7 +20,7 @@ EXPECTED = json.loads((FOLDER / "expected.json").read_text())
 
 
 def assert_close(found, expected):
-    """Compares nested lists and dictionaries; floats need to be close."""
+    """Compares nested lists and dictionaries with a tolerance for floats."""
     assert type(found) is type(expected)
     if isinstance(expected, dict):
         assert found.keys() == expected.keys()
@@ -46,7 +46,7 @@ def test_a_workdir_predicts_the_same(name):
 def test_the_weights_of_a_workdir_are_those_of_its_run(name):
     values, _ = Checkpoints(str(FOLDER / name / "checkpoints")).read(SCRIPT["STEPS"])
     assert digest(values) == EXPECTED[name]["weights_sha256"]
-    if name != "xlnet":  # which must be finetuned to be loaded
+    if name != "xlnet":  # must be finetuned to be loaded
         loaded = read_values(variables_by_path(keras_attn.load(str(FOLDER / name)).model))
         assert sorted(array.tobytes() for array in loaded.values()) == sorted(
             array.tobytes() for path, array in values.items() if path.startswith("model/")
@@ -61,7 +61,7 @@ def test_a_workdir_resumes(name, tmp_path, monkeypatch):
     module, config_name, pretrained, fields = SCRIPT["RUNS"][name]
     config = importlib.import_module(f"keras_attn.configs.{config_name}").get_config()
     config.update_from_flattened_dict({**fields, "train.steps": SCRIPT["STEPS"] + SCRIPT["MORE"]})
-    config.train.epochs = None  # of translation
+    config.train.epochs = None  # the default of translation
     getattr(keras_attn, module)(config, name, pretrained)
     records = map(json.loads, pathlib.Path(name, "metrics.jsonl").read_text().splitlines())
     losses = [

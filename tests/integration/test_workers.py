@@ -1,4 +1,4 @@
-"""A cluster loses a worker: the others end soon, and a restart goes on."""
+"""A cluster that loses a worker ends soon, and can be resumed."""
 
 import json
 import time
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize(("workers", "lost"), [(2, 1), (2, 0), (4, 2)])
-def test_the_others_end_within_a_minute_and_a_restart_goes_on(corpus, tmp_path, workers, lost):
+def test_the_other_workers_end_within_a_minute_and_the_run_resumes(corpus, tmp_path, workers, lost):
     flags = [
         f"--workdir={tmp_path}",
         *corpus,
@@ -41,7 +41,7 @@ def test_the_others_end_within_a_minute_and_a_restart_goes_on(corpus, tmp_path, 
         start_workers(workers, "pretrain", *flags, "--config.train.steps=200")
     )
     assert statuses == [0] * workers, errors
-    assert "going on from the checkpoint of step" in errors[0]
+    assert "resuming from the checkpoint of step" in errors[0]
     assert steps_recorded(tmp_path) == list(range(1, results(tmp_path)["steps"] + 1))
 
 
@@ -59,7 +59,7 @@ def test_a_chief_that_fails_before_training_leaves_no_worker_waiting(texts, corp
 
 
 def test_a_worker_with_other_data_ends_the_run(corpus, texts, tmp_path):
-    program = tmp_path / "own_folder.py"  # each worker sees train.tsv of its own folder
+    program = tmp_path / "own_folder.py"  # each worker reads train.tsv in its own folder
     program.write_text(
         "import json, os\n"
         "from finetune.__main__ import command\n"
@@ -85,11 +85,11 @@ def test_a_worker_with_other_data_ends_the_run(corpus, texts, tmp_path):
     statuses, errors = finish(start_workers(2, "own_folder", *flags, folder=tmp_path), seconds=90)
     assert statuses == [2, 2], errors
     assert "Another worker was lost" in errors[0]
-    assert "error: Every worker must have the same data" in errors[1]
+    assert "error: All workers must have the same data" in errors[1]
 
 
-def test_a_worker_waits_for_a_chief_that_is_slow(corpus, tmp_path):
-    # A stopped process answers no heartbeat; one that computes does. The chief of this run
+def test_workers_wait_for_a_slow_chief(corpus, tmp_path):
+    # A stopped process has no heartbeats, but one that computes does. The chief of this run
     # sleeps 80 s in Python before its first checkpoint, longer than any timeout.
     program = tmp_path / "slow_chief.py"
     program.write_text(
@@ -121,7 +121,7 @@ def test_sigterm_to_one_worker_stops_all_and_saves(corpus, tmp_path):
     assert steps_recorded(tmp_path) == list(range(1, last + 11))
 
 
-def test_sigterm_while_workers_evaluate_stops_all_and_is_made_up_for(corpus, tmp_path):
+def test_sigterm_while_workers_evaluate_stops_all_and_the_evaluation_is_repeated(corpus, tmp_path):
     program = tmp_path / "slow_evaluation.py"
     program.write_text(
         "import pathlib, time\n"

@@ -15,7 +15,7 @@ from keras_attn.training.records import Records
 from keras_attn.workdir import Workdir
 
 
-def test_what_cannot_be_written_whole_leaves_the_old_file(tmp_path):
+def test_a_failed_write_keeps_the_old_file(tmp_path):
     (tmp_path / "file").write_bytes(b"old")
     atomic_write(str(tmp_path / "file"), b"new")
     assert (tmp_path / "file").read_bytes() == b"new"
@@ -24,7 +24,7 @@ def test_what_cannot_be_written_whole_leaves_the_old_file(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_a_file_that_fails_halfway_is_not_there(tmp_path):
+def test_a_failed_new_file_does_not_exist(tmp_path):
     path = str(tmp_path / "file")
     with (
         pytest.raises(ZeroDivisionError),
@@ -37,7 +37,7 @@ def test_a_file_that_fails_halfway_is_not_there(tmp_path):
 
 
 @pytest.mark.parametrize("make", [os.symlink, os.link], ids=["symbolic", "hard"])
-def test_a_link_is_replaced_and_its_target_stays(tmp_path, make):
+def test_a_link_is_replaced_and_its_target_is_not_changed(tmp_path, make):
     precious = tmp_path / "precious"
     precious.write_text("content\n")
     workdir = Workdir(tmp_path / "run")
@@ -67,13 +67,13 @@ def test_a_link_is_replaced_and_its_target_stays(tmp_path, make):
     assert (tmp_path / "run/metrics.jsonl").read_text() == '{"step": 1, "loss": 0.5}\n'
 
 
-def test_a_link_that_leads_nowhere_makes_no_file_there(tmp_path):
+def test_a_dangling_link_creates_no_target(tmp_path):
     os.symlink(tmp_path / "elsewhere", tmp_path / "metrics.jsonl")
     Records(str(tmp_path), 0).close()
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_a_folder_that_a_link_leads_to_stays(tmp_path):
+def test_the_folder_that_a_link_points_to_is_not_removed(tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder/file").write_text("content")
     os.symlink(tmp_path / "folder", tmp_path / "link")
@@ -93,13 +93,13 @@ def test_a_folder_that_a_link_leads_to_stays(tmp_path):
         tf.errors.ResourceExhaustedError(None, None, "/x/file; No space left on device"),
     ],
 )
-def test_a_full_disk_is_named(tmp_path, error):
+def test_a_full_disk_is_reported(tmp_path, error):
     mount = str(tmp_path)
     while not os.path.ismount(mount):
         mount = os.path.dirname(mount)
     wanted = (
         rf"Cannot write .*/new/file: .* \(only [\d,.]+ MB free on the disk mounted at "
-        rf"{re.escape(mount)}\). Free some space and repeat the command"
+        rf"{re.escape(mount)}\). Free disk space and run the command again"
     )
     with (
         pytest.raises(UserError, match=wanted),

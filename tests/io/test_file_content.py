@@ -11,7 +11,7 @@ from keras_attn.io.files import exists, read_bytes
 from keras_attn.io.json_files import read_if_complete
 
 
-def test_what_cannot_be_read_is_said_in_one_line(tmp_path):
+def test_unreadable_files_are_errors_of_one_line(tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     os.mkfifo(tmp_path / "pipe")
@@ -26,11 +26,11 @@ def test_what_cannot_be_read_is_said_in_one_line(tmp_path):
     }.items():
         with pytest.raises(UserError, match=f"^Cannot read .*/{name}: {reason}$"):
             read_bytes(str(tmp_path / name))
-    with pytest.raises(UserError, match="at most 3 bytes is needed, this one has 4"):
+    with pytest.raises(UserError, match="the file has 4 bytes, more than the maximum of 3"):
         read_bytes(tmp_path / "file", largest=3)
 
 
-def test_only_what_is_not_there_counts_as_missing(tmp_path):
+def test_only_nonexistent_files_count_as_missing(tmp_path):
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     (tmp_path / "file").write_bytes(b"{")
     assert exists(str(tmp_path)) and exists(str(tmp_path / "file"))
@@ -53,13 +53,13 @@ def nobody():
 
 
 @pytest.mark.parametrize("read", [convert.read, convert.detect, task_of_workdir])
-def test_a_folder_without_permission_is_named_as_that(tmp_path, request, read):
+def test_a_folder_without_permission_is_reported(tmp_path, request, read):
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "config.json").write_text("{}")
     folder.chmod(0)
     tmp_path.chmod(0o755)
-    for parent in tmp_path.parents[:2]:  # pytest makes them for their owner alone
+    for parent in tmp_path.parents[:2]:  # pytest creates them for their owner only
         parent.chmod(0o755)
     request.getfixturevalue("nobody")
     try:

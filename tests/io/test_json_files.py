@@ -1,4 +1,4 @@
-"""JSON files of any origin."""
+"""Reading and writing of JSON files."""
 
 import os
 
@@ -11,13 +11,13 @@ from keras_attn.io.json_files import read_json, write_json
 @pytest.mark.parametrize(
     "content, message",
     [
-        (b'{"a": 1}  ', "at most 9 bytes"),
+        (b'{"a": 1}  ', "more than the maximum of 9"),
         (b"{", "x.json must be JSON"),
         (b"\xff", "x.json must be JSON"),
         (None, "Cannot read .*x.json: No such file"),
     ],
 )
-def test_what_cannot_be_read_is_said(tmp_path, content, message):
+def test_invalid_files_are_errors(tmp_path, content, message):
     path = tmp_path / "x.json"
     if content is not None:
         path.write_bytes(content)
@@ -25,7 +25,7 @@ def test_what_cannot_be_read_is_said(tmp_path, content, message):
         read_json(str(path), largest=9)
 
 
-def test_what_is_small_enough_is_read(tmp_path):
+def test_a_file_below_the_maximum_size_is_read(tmp_path):
     (tmp_path / "x.json").write_text('{"a": 1}')
     assert read_json(str(tmp_path / "x.json"), largest=9) == {"a": 1}
 

@@ -37,7 +37,7 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path):
     lock_file(path, "").close()
 
 
-def test_a_file_removed_by_its_holder_keeps_nobody_out_and_lets_one_in(tmp_path, monkeypatch):
+def test_a_lock_file_removed_by_its_holder_is_locked_by_one_process(tmp_path, monkeypatch):
     fcntl = pytest.importorskip("fcntl")
     path, flock = str(tmp_path / "lock"), fcntl.flock
     held = [lock_file(path, "")]
@@ -94,7 +94,7 @@ def _pipe(path, _):
         (_pipe, "it is not a regular file"),
     ],
 )
-def test_what_is_no_lock_is_refused_and_stays_as_it_is(tmp_path, make, reason):
+def test_a_path_that_is_not_a_lock_file_is_an_error_and_is_not_changed(tmp_path, make, reason):
     precious = tmp_path / "precious"
     precious.write_bytes(b"content \xff\n")
     make(tmp_path / "lock", precious)
@@ -103,7 +103,7 @@ def test_what_is_no_lock_is_refused_and_stays_as_it_is(tmp_path, make, reason):
     assert precious.read_bytes() == b"content \xff\n"
 
 
-def test_a_link_that_leads_nowhere_makes_no_file_there(tmp_path):
+def test_a_dangling_link_creates_no_target(tmp_path):
     (tmp_path / "lock").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(UserError, match="as a lock file"):
         lock_file(str(tmp_path / "lock"), "")

@@ -1,4 +1,4 @@
-"""Archives of arrays that may be damaged or hostile."""
+"""Archives of arrays that may be damaged or malicious."""
 
 import io
 import struct
@@ -22,7 +22,7 @@ ARRAYS = {
 
 
 def _archive(header, data=b""):
-    """A .npz with one array whose header is as given."""
+    """Returns a .npz file of one array with the given header."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as members:
         content = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + data
@@ -30,7 +30,7 @@ def _archive(header, data=b""):
     return file.getvalue()
 
 
-def test_what_numpy_writes_is_read():
+def test_files_of_numpy_are_read():
     file = io.BytesIO()
     np.savez(file, **ARRAYS)
     found = parse_npz(file.getvalue())
@@ -76,7 +76,7 @@ def test_headers_of_other_writers_are_read():
     ],
     ids=lambda header: repr(header[:30]),
 )
-def test_a_crafted_header_is_refused_and_takes_no_memory(header):
+def test_a_malicious_header_is_an_error_and_uses_no_memory(header):
     content = _archive(header, b"\0" * 8)
     tracemalloc.start()
     try:

@@ -1,4 +1,4 @@
-"""What killed processes leave beside an output, and what running ones are writing."""
+"""Temporary files of killed and of running processes."""
 
 import errno
 import fcntl
@@ -11,8 +11,8 @@ from keras_attn.io.unfinished_outputs import unfinished_output
 
 
 @pytest.mark.parametrize("folder", [False, True])
-def test_what_a_killed_process_left_is_removed_and_what_is_written_stays(tmp_path, folder):
-    path = str(tmp_path / "out[1]")  # no pattern
+def test_files_of_killed_processes_are_removed_and_those_of_running_ones_are_not(tmp_path, folder):
+    path = str(tmp_path / "out[1]")  # not a glob pattern
     end, begin = os.pipe()
     child = os.fork()
     if not child:
@@ -30,11 +30,11 @@ def test_what_a_killed_process_left_is_removed_and_what_is_written_stays(tmp_pat
     os.waitpid(child, 0)
     with unfinished_output(path, folder) as second:
         assert not os.path.exists(left)
-        assert not os.path.exists(made)  # not renamed, as if its process had been killed
+        assert not os.path.exists(made)  # not renamed, as after a kill
         assert sorted(map(str, tmp_path.iterdir())) == sorted([*others, second])
 
 
-def test_links_stay(tmp_path):
+def test_links_are_not_removed(tmp_path):
     (tmp_path / "precious").mkdir()
     link = tmp_path / f"out.{'0' * 32}.partial"
     os.symlink(tmp_path / "precious", link)
@@ -42,7 +42,7 @@ def test_links_stay(tmp_path):
         assert link.is_symlink() and (tmp_path / "precious").is_dir()
 
 
-def test_nothing_is_removed_where_there_are_no_locks(tmp_path, monkeypatch):
+def test_nothing_is_removed_without_locks(tmp_path, monkeypatch):
     def flock(*_):
         raise OSError(errno.ENOLCK, "No locks available")
 
@@ -53,7 +53,7 @@ def test_nothing_is_removed_where_there_are_no_locks(tmp_path, monkeypatch):
         assert left.exists() and os.path.exists(made)
 
 
-def test_a_file_that_is_removed_before_it_is_locked_is_made_again(tmp_path, monkeypatch):
+def test_a_file_that_is_removed_before_it_is_locked_is_created_again(tmp_path, monkeypatch):
     flock, removed = fcntl.flock, []
 
     def remove_first(descriptor, operation):

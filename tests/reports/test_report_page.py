@@ -8,7 +8,7 @@ from tests.support.small_reports import TEXTS, Reader
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_text_of_the_data_stays_text(text):
+def test_text_is_escaped(text):
     reader = Reader(tag("p", tag("bdi", cut(text, most=10_000)), title=text))
     assert [name for name, _ in reader.elements] == ["p", "bdi"]
     shown = text.replace("\x07", "\ufffd").replace("\x1b", "\ufffd")
@@ -16,16 +16,16 @@ def test_text_of_the_data_stays_text(text):
     assert reader.text == shown.strip()
 
 
-def test_halves_of_surrogate_pairs_can_be_written():
+def test_lone_surrogates_can_be_written():
     assert b"\xef\xbf\xbd" in page("a \ud800 b", tag("p", "\udfff"))
 
 
-def test_long_texts_are_cut():
+def test_long_texts_are_truncated():
     assert cut("word " * 100) == "word " * 59 + "word…"
     assert cut("a\n b\t\x0bc") == "a b c"
 
 
-def test_tables_have_heads_of_rows_and_columns():
+def test_tables_have_row_and_column_headers():
     reader = Reader(table("Sizes", ["what", "size"], [["a", 1], ["b", (2, {"title": "two"})]]))
     assert reader.tables == {"Sizes": [["what", "size"], ["a", "1"], ["b", "2"]]}
     heads = [given["scope"] for name, given in reader.elements if name == "th"]
@@ -57,7 +57,7 @@ def test_numbers_of_axes_are_short(value, text):
     assert number(value) == text
 
 
-def test_points_lie_where_the_axes_say():
+def test_points_are_at_the_coordinates_of_the_axes():
     chart = Chart("x", (0, 10), (1, 3), ("", ""))
     corners = [tuple(map(float, chart.at(*point))) for point in ((0, 1), (10, 3), (5, 2))]
     (left, bottom), (right, top), middle = corners

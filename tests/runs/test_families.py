@@ -1,4 +1,4 @@
-"""Classifiers made of a GPT-2 and of an XLNet."""
+"""Classifiers with a GPT-2 or an XLNet."""
 
 import csv
 import json
@@ -29,7 +29,7 @@ CLASSES = ("bad", "fair", "good")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A tiny model of each family, its classifier, that of pairs, and their rows."""
+    """A tiny model of each family, a classifier, a classifier of pairs, and their rows."""
     folder = tmp_path_factory.mktemp("families")
     random = np.random.default_rng(0)
     rows = {
@@ -91,7 +91,7 @@ def _config(folder, name, **fields):
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_it_learns_and_is_what_predicts_and_evaluates(folder, tmp_path, name):
+def test_a_classifier_learns_predicts_and_evaluates(folder, tmp_path, name):
     workdir = str(folder / f"{name}-class")
     results = json.loads((folder / f"{name}-class" / "results.json").read_text())
     assert results["accuracy"] > 0.9
@@ -110,15 +110,15 @@ def test_it_learns_and_is_what_predicts_and_evaluates(folder, tmp_path, name):
 
 @pytest.mark.parametrize("run", ["class", "pairs"])
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_prediction_is_that_of_the_row_by_hand(folder, name, run):
+def test_a_prediction_equals_that_of_a_row_built_by_hand(folder, name, run):
     model = load(str(folder / f"{name}-{run}"))
     texts, pairs = ["good film", "", "a bad bad film 7"], ["film 1", "film", ""]
     found = model.probabilities(texts, pairs if run == "pairs" else None)
-    marks = {
+    special_tokens = {
         "gpt2": lambda t: ([t.end_id], [t.end_id]),
         "xlnet": lambda t: ([t.sep_id], [t.sep_id, t.cls_id]),
     }[name]
-    between, after = marks(model.tokenizer)
+    between, after = special_tokens(model.tokenizer)
     for text, pair, shares in zip(texts, pairs, found, strict=True):
         ids = model.tokenizer.encode([text])[0].tolist()
         segments = [0] * len(ids)
@@ -138,7 +138,7 @@ def test_a_prediction_is_that_of_the_row_by_hand(folder, name, run):
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_rows_are_cut_before_their_marks(folder, name):
+def test_rows_are_truncated_before_their_special_tokens(folder, name):
     tokenizer = load(str(folder / f"{name}-class")).tokenizer
     text = "good bad fair film " * 9
     batch = TextExamples(
@@ -151,7 +151,7 @@ def test_rows_are_cut_before_their_marks(folder, name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_run_resumes_and_goes_on_with_its_weights(folder, tmp_path, name):
+def test_a_run_resumes_from_its_weights(folder, tmp_path, name):
     def run(place, **fields):
         config = _config(
             folder, name, **{"train.schedule": "constant", "train.warmup_fraction": 0.0, **fields}
@@ -180,7 +180,7 @@ def test_a_run_resumes_and_goes_on_with_its_weights(folder, tmp_path, name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
-def test_several_seeds_and_what_a_folder_of_them_predicts(folder, tmp_path, name):
+def test_a_folder_of_several_seeds_predicts(folder, tmp_path, name):
     results = finetune(
         _config(folder, name, **{"train.seeds": 2, "train.steps": 2}),
         workdir=str(tmp_path / "runs"),
@@ -201,19 +201,19 @@ def test_several_seeds_and_what_a_folder_of_them_predicts(folder, tmp_path, name
         ({"data.vocab": "vocab.txt"}, "data.vocab must be left out"),
         (
             {"data.task": "reading_comprehension", "data.text": None, "data.label": None},
-            "model of BERT is needed",
+            "must be a model of BERT. Received",
         ),
     ],
 )
 @pytest.mark.parametrize("name", FAMILIES)
-def test_what_it_cannot_do_is_said(folder, tmp_path, name, fields, message):
+def test_unsupported_fields_are_errors(folder, tmp_path, name, fields, message):
     with pytest.raises(UserError, match=message):
         finetune(_config(folder, name, **fields), workdir=str(tmp_path / "run"))
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_run_that_never_began_needs_its_weights_again(folder, tmp_path, name):
+def test_a_run_without_a_checkpoint_requires_pretrained_again(folder, tmp_path, name):
     (tmp_path / "run").mkdir()
     text = (folder / f"{name}-class" / "config.json").read_text()
     (tmp_path / "run" / "config.json").write_text(text)
@@ -221,7 +221,7 @@ def test_a_run_that_never_began_needs_its_weights_again(folder, tmp_path, name):
         finetune(_config(folder, name, pretrained=None), workdir=str(tmp_path / "run"))
 
 
-def test_a_position_table_bounds_the_rows_of_gpt2(folder, tmp_path):
+def test_position_embeddings_limit_the_rows_of_gpt2(folder, tmp_path):
     with pytest.raises(UserError, match="data.length=33 exceeds the model's 32 positions"):
         finetune(_config(folder, "gpt2", **{"data.length": 33}), workdir=str(tmp_path / "run"))
 
@@ -236,7 +236,7 @@ def test_an_exported_xlnet_predicts_the_same(folder, tmp_path):
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_other_uses_are_refused(folder, name):
+def test_unsupported_uses_are_errors(folder, name):
     model = load(str(folder / f"{name}-class"))
     with pytest.raises(UserError, match="for text generation only"):
         load(str(folder / f"{name}-class"), precision="bfloat16")
@@ -247,7 +247,7 @@ def test_other_uses_are_refused(folder, name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
-def test_two_devices_pretrain_as_one(folder, tmp_path, name):
+def test_two_devices_pretrain_like_one(folder, tmp_path, name):
     def run(strategy, **options):
         config = DEFAULTS[name]()
         config.update_from_flattened_dict(

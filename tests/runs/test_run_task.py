@@ -1,4 +1,4 @@
-"""Which family and task a run is of, and what is checked before any work."""
+"""The family and the task of a run, and checks before any work."""
 
 import types
 
@@ -23,7 +23,7 @@ def test_a_config_without_the_fields_of_a_run_has_their_defaults(tmp_path):
         pretrain(config, tmp_path / "run")
 
 
-def test_a_family_without_a_model_for_the_task_is_named(tmp_path):
+def test_a_family_without_a_model_for_the_task_is_an_error(tmp_path):
     config = finetuning_defaults()
     config.model.family, config.data.task = "gpt2", "reading_comprehension"
     with pytest.raises(UserError, match="The family gpt2 has no model for span_qa"):
@@ -34,10 +34,10 @@ def test_a_family_without_a_model_for_the_task_is_named(tmp_path):
 
 
 def test_a_resumed_run_keeps_its_family():
-    kept = fields_to_keep(
+    chosen = fields_to_keep(
         {"model": {"family": "bert"}}, {"model": {"family": None}}, declared("classification")
     )
-    assert kept == {"model.family": "bert"}
+    assert chosen == {"model.family": "bert"}
 
 
 def test_a_resumed_run_takes_only_the_fields_of_its_tokenizer_from_the_old_config():
@@ -49,7 +49,7 @@ def test_a_resumed_run_takes_only_the_fields_of_its_tokenizer_from_the_old_confi
     assert Run._tokenizer_settings(run) == {"end_mark": False}
 
 
-def test_attention_is_shown_of_encoders_alone(tmp_path):
+def test_attention_requires_an_encoder_or_a_classifier(tmp_path):
     values = types.SimpleNamespace(
         workdir=str(GOLDEN / "language_models/gpt2"),
         text=["a"],

@@ -1,4 +1,4 @@
-"""The micro-batches of a step are as many as its memory needs."""
+"""The number of micro-batches is chosen by the memory of a step."""
 
 import json
 
@@ -44,58 +44,60 @@ def free(monkeypatch):
 def gpt2_small(**fields):
     config = language_modeling_defaults()
     config.update_from_flattened_dict({"data.length": 1024, "eval.batch_size": 4, **fields})
-    said = []
+    lines = []
     engine = make_engine(strategy="one_device")
     accumulate, rows = choose_sizes(
-        TASKS["causal_lm"], FAMILIES["gpt2"], SMALL, config, engine, said.append
+        TASKS["causal_lm"], FAMILIES["gpt2"], SMALL, config, engine, lines.append
     )
-    return (accumulate, said) if rows == 4 else (accumulate, rows, said)
+    return (accumulate, lines) if rows == 4 else (accumulate, rows, lines)
 
 
 def test_the_fewest_micro_batches_that_fit_are_chosen(free):
     chosen = []
     for available in (500, 40, 20, 10):
         free(available * GB)
-        accumulate, said = gpt2_small()
-        assert 32 % accumulate == 0 and len(said) == (accumulate > 1)
+        accumulate, lines = gpt2_small()
+        assert 32 % accumulate == 0 and len(lines) == (accumulate > 1)
         chosen.append(accumulate)
     assert chosen[0] == 1 and chosen == sorted(chosen) and chosen[-1] > chosen[1] > 1
-    assert said[0].startswith(f"train.accumulate={chosen[-1]}: a step of 32 rows would need about ")
-    assert said[0].endswith("GB, 10 GB are available")
+    assert lines[0].startswith(
+        f"train.accumulate={chosen[-1]}: a step of 32 rows would require about "
+    )
+    assert lines[0].endswith("GB, 10 GB are available")
 
 
-def test_rematerialization_needs_fewer(free):
+def test_rematerialization_requires_fewer_micro_batches(free):
     free(12 * GB)
     assert gpt2_small(**{"train.remat": True})[0] < gpt2_small()[0]
 
 
-def test_what_cannot_fit_is_refused_with_advice(free):
+def test_a_step_that_cannot_fit_is_an_error_with_advice(free):
     free(2 * GB)
-    with pytest.raises(UserError, match=r"one row at a time.*Set train.remat=True"):
+    with pytest.raises(UserError, match=r"micro-batches of one row.*Set train.remat=True"):
         gpt2_small()
 
 
-def test_a_given_number_is_taken_with_a_warning(free):
+def test_a_given_number_of_micro_batches_is_used_with_a_warning(free):
     free(10 * GB)
-    chosen, said = gpt2_small(**{"train.accumulate": 1})
-    assert chosen == 1 and said[0].startswith("warning: with train.accumulate=1 a step of 32 rows")
+    chosen, lines = gpt2_small(**{"train.accumulate": 1})
+    assert chosen == 1 and lines[0].startswith("warning: with train.accumulate=1 a step of 32 rows")
     free(500 * GB)
     assert gpt2_small(**{"train.accumulate": 4}) == (4, [])
 
 
-def test_an_evaluation_batch_becomes_as_small_as_it_must(free):
+def test_an_evaluation_batch_is_lowered_to_fit(free):
     free(10 * GB)
-    _, rows, said = gpt2_small(**{"eval.batch_size": 64})
+    _, rows, lines = gpt2_small(**{"eval.batch_size": 64})
     assert 1 <= rows < 64 and 64 % rows == 0
     assert any(
-        line.startswith(f"eval.batch_size={rows}: a batch of 64 rows would need about ")
-        for line in said
+        line.startswith(f"eval.batch_size={rows}: a batch of 64 rows would require about ")
+        for line in lines
     )
     free(500 * GB)
     assert gpt2_small(**{"eval.batch_size": 64}) == (1, 64, [])
 
 
-def test_where_free_memory_is_unknown_nothing_is_divided(free):
+def test_without_known_free_memory_nothing_is_split(free):
     free(None)
     assert gpt2_small() == (1, [])
 
@@ -110,18 +112,18 @@ def test_where_free_memory_is_unknown_nothing_is_divided(free):
         ("finetuning", finetuning_defaults, lambda: BertEncoder(**SHAPE)),
     ],
 )
-def test_parameters_are_those_of_the_model(kind, defaults, model):
+def test_the_estimated_parameters_equal_those_of_the_model(kind, defaults, model):
     model = model()
     model.build()
     max_length = {} if kind in ("permutation_modeling", "translation") else {"max_length": 512}
     config = defaults()
-    config.data.length = config.data.length or 128  # which finetuning chooses first
+    config.data.length = config.data.length or 128  # chosen by finetuning before
     family, task = family_and_task(kind)
     size = step_size(TASKS[task], FAMILIES[family], {**SHAPE, **max_length}, config)
     assert size.parameters == pytest.approx(model.count_params(), rel=0.06)
 
 
-def test_a_run_keeps_what_was_chosen_when_it_is_resumed(tmp_path, free, monkeypatch):
+def test_a_resumed_run_keeps_the_chosen_micro_batches(tmp_path, free, monkeypatch):
     corpus = tmp_path / "corpus"
     corpus.mkdir()
     write_texts(corpus / "train.txt", 400, 0)

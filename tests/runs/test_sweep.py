@@ -1,4 +1,4 @@
-"""Several runs of one config: their table, their mean, and the best of them."""
+"""Several runs of one config: search, mean over seeds, and the best run."""
 
 import gc
 import json
@@ -45,7 +45,7 @@ def _results(folder):
 
 @pytest.fixture(scope="module")
 def searched(tmp_path_factory):
-    """The folder of a grid of four and three seeds, and what was printed."""
+    """Folder of a grid search over four settings with three seeds."""
     folder = tmp_path_factory.mktemp("searched")
     config = _config(
         folder,
@@ -61,7 +61,7 @@ def searched(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_each_is_there_once_and_the_best_of_the_grid_has_all_seeds(searched):
+def test_each_setting_runs_once_and_the_best_one_with_all_seeds(searched):
     runs = _results(searched)["runs"]
     grid = {
         (rate, size): [
@@ -81,7 +81,7 @@ def test_each_is_there_once_and_the_best_of_the_grid_has_all_seeds(searched):
 
 
 @pytest.mark.slow
-def test_mean_deviation_and_interval_are_those_of_the_seeds(searched):
+def test_mean_deviation_and_interval_are_over_seeds(searched):
     results = _results(searched)
     best = [
         run
@@ -99,14 +99,14 @@ def test_mean_deviation_and_interval_are_those_of_the_seeds(searched):
 
 
 @pytest.mark.slow
-def test_the_folder_stands_for_the_best_run(searched):
+def test_loading_the_folder_loads_the_best_run(searched):
     best = searched / _results(searched)["best_run"]
     texts = ["good film", "bad film"]
     assert load(str(searched)).predict(texts) == load(str(best)).predict(texts)
 
 
 @pytest.mark.slow
-def test_all_have_the_same_rows_and_other_weights(searched):
+def test_all_runs_have_the_same_rows_and_different_weights(searched):
     results = _results(searched)
     own = [_results(searched / run["run"]) for run in results["runs"]]
     assert len({run["data_sha256"]["validation rows"] for run in own}) == 1
@@ -114,7 +114,7 @@ def test_all_have_the_same_rows_and_other_weights(searched):
 
 
 @pytest.mark.slow
-def test_what_is_there_is_not_run_again(tmp_path):
+def test_finished_runs_are_not_repeated(tmp_path):
     fields = {"train.seeds": 2}
     first = finetune(_config(tmp_path, **fields), workdir=str(tmp_path / "run"))
     again = finetune(_config(tmp_path, **{"train.seeds": 3}), workdir=str(tmp_path / "run"))
@@ -140,31 +140,31 @@ def test_what_is_there_is_not_run_again(tmp_path):
         ({"train.seeds": 2, "data.holdout": 0.0}, "data.holdout"),
     ],
 )
-def test_what_cannot_be_repeated_is_said(tmp_path, fields, message):
+def test_invalid_settings_of_several_runs_are_errors(tmp_path, fields, message):
     with pytest.raises(UserError, match=message):
         finetune(_config(tmp_path, **fields), workdir=str(tmp_path / "run"))
     assert not list(tmp_path.glob("run/*/config.json"))
 
 
 @pytest.mark.slow
-def test_a_folder_of_runs_takes_no_run_of_its_own(searched, tmp_path):
-    with pytest.raises(UserError, match="holds several"):
+def test_a_folder_of_several_runs_rejects_a_single_run(searched, tmp_path):
+    with pytest.raises(UserError, match="must not contain several runs"):
         finetune(_config(tmp_path), workdir=str(searched))
 
 
-def test_another_results_json_makes_no_folder_of_runs(tmp_path):
+def test_a_results_json_without_a_best_run_is_not_a_folder_of_runs(tmp_path):
     (tmp_path / "results.json").write_text("[]")
     with pytest.raises(UserError, match="does not contain a model"):
         load(str(tmp_path))
 
 
-def test_a_folder_of_runs_names_a_folder_in_it(tmp_path):
+def test_the_best_run_must_be_a_folder_beside_its_results(tmp_path):
     (tmp_path / "results.json").write_text(json.dumps({"best_run": "../elsewhere"}))
     with pytest.raises(UserError, match="beside it"):
         load(str(tmp_path))
 
 
-def test_no_run_of_a_folder_lies_outside(tmp_path):
+def test_all_runs_must_be_folders_beside_their_results(tmp_path):
     run = {"learning_rate": 1, "batch_size": 2, "seed": 0}
     (tmp_path / "results.json").write_text(
         json.dumps(
@@ -187,19 +187,19 @@ def test_no_run_of_a_folder_lies_outside(tmp_path):
         [{"run": "one", "learning_rate": 1, "batch_size": 2}],
     ],
 )
-def test_a_results_json_of_something_else_is_said(tmp_path, runs):
+def test_an_invalid_results_json_is_an_error(tmp_path, runs):
     (tmp_path / "results.json").write_text(json.dumps({"best_run": "one", "runs": runs}))
-    with pytest.raises(UserError, match="results.json must be that of several runs"):
+    with pytest.raises(UserError, match="results.json does not describe several runs"):
         seeds_of(str(tmp_path))
 
 
 @pytest.mark.runs
-def test_a_setting_that_diverges_is_told_and_never_chosen(tmp_path, capsys):
+def test_a_diverged_setting_is_reported_and_not_selected(tmp_path, capsys):
     config = _config(tmp_path, **{"eval.report": False})
 
     def run_once(config, workdir, *_, **__):
         if config.train.learning_rate > 1:
-            raise DivergedError("Training needs finite losses")
+            raise DivergedError("Training diverged")
         return {"accuracy": 0.25, "loss": 2.0}
 
     def search(rates):
@@ -210,11 +210,11 @@ def test_a_setting_that_diverges_is_told_and_never_chosen(tmp_path, capsys):
     assert results["best_run"].startswith("rate-0.01-")
     assert [run.get("diverged", False) for run in results["runs"]] == [True, False]
     assert "diverged" in capsys.readouterr().out
-    with pytest.raises(UserError, match="All runs have diverged"):
+    with pytest.raises(UserError, match="All runs diverged"):
         search("5,7")
 
 
-def test_other_settings_need_another_folder(tmp_path):
+def test_other_settings_require_another_folder(tmp_path):
     def several(**fields):
         config = _config(tmp_path, **{"train.seeds": 2, "eval.report": False, **fields})
         return repeat(
@@ -234,12 +234,12 @@ def test_other_settings_need_another_folder(tmp_path):
 
 @pytest.mark.runs
 @pytest.mark.parametrize("lost", [[0], [1, 2], [0, 1, 2]])
-def test_seeds_that_diverge_are_told_and_left_out(tmp_path, capsys, lost):
+def test_diverged_seeds_are_reported_and_not_averaged(tmp_path, capsys, lost):
     config = _config(tmp_path, **{"train.seeds": 4})
 
     def run_once(config, workdir, *_, **__):
         if config.train.seed in lost:
-            raise DivergedError("Training needs finite losses")
+            raise DivergedError("Training diverged")
         return {"accuracy": config.train.seed / 8, "loss": 2.0}
 
     results = repeat(run_once, config, str(tmp_path / "runs"), None, False)
@@ -247,14 +247,14 @@ def test_seeds_that_diverge_are_told_and_left_out(tmp_path, capsys, lost):
     assert results["accuracy"] == sum(left) / 8 / len(left)
     assert ("accuracy_interval" in results) == (len(left) > 1)
     assert results["diverged"] == len(lost) and len(results["runs"]) == 4
-    told = f"diverged, and are left out: {', '.join(map(str, lost))}\n"
-    assert told in capsys.readouterr().out
+    listed = f"diverged seeds, not averaged: {', '.join(map(str, lost))}\n"
+    assert listed in capsys.readouterr().out
     page = (tmp_path / "runs/report.html").read_text(encoding="utf-8")
-    assert f"diverged, and are left out: {len(lost)}." in page
+    assert f"Diverged seeds, not averaged: {len(lost)}." in page
 
 
 @pytest.mark.slow
-def test_a_run_leaves_no_graph_of_its_model_behind(tmp_path):
+def test_a_finished_run_frees_the_graphs_of_its_model(tmp_path):
     counts = []
     for number in range(3):
         finetune(_config(tmp_path), workdir=str(tmp_path / f"{number}"))

@@ -1,4 +1,4 @@
-"""The weights a run ends with, and when, by the best of its evaluations."""
+"""Selection of the final weights by the best evaluation, and early stopping."""
 
 import math
 
@@ -18,7 +18,7 @@ from tests.support.fake_step import (
 
 
 def _run(folder, values, total=10, patience=None, metric="accuracy", step=None, **options):
-    """Trains `total` steps; after each second one the metric has the next of the values."""
+    """Trains `total` steps; the evaluation after every second step has the next value."""
     values = dict(zip(range(2, 2 * len(values) + 1, 2), values, strict=True))
     trainer = trainer_of(
         folder,
@@ -45,27 +45,27 @@ def _run(folder, values, total=10, patience=None, metric="accuracy", step=None, 
         ("loss", [math.nan, 0.9, 0.2, 0.1, math.nan], 8),
     ],
 )
-def test_it_ends_with_the_weights_of_the_best_evaluation(tmp_path, metric, values, best):
+def test_a_run_ends_with_the_weights_of_the_best_evaluation(tmp_path, metric, values, best):
     trainer = _run(tmp_path, values, metric=metric)
     assert kernel_of(trainer) == sum(range(1, best + 1))
     assert trainer.validation == {metric: values[best // 2 - 1]}
     assert trainer.step == 10 == records_of(tmp_path)[-1]["step"]
 
 
-def test_it_ends_when_patience_does(tmp_path):
+def test_a_run_ends_when_its_patience_is_exhausted(tmp_path):
     trainer = _run(tmp_path, [0.1, 0.5, 0.4, 0.3, 0.9], patience=2)
     assert trainer.step == 8, "two evaluations after the best, that of step 4"
     assert kernel_of(trainer) == sum(range(1, 5))
 
 
-def test_the_best_checkpoint_stays_however_old(tmp_path):
+def test_the_best_checkpoint_is_never_removed(tmp_path):
     _run(tmp_path, [0.1, 0.9, 0.1, 0.2, 0.3], checkpoint_every=1, keep=2)
     assert checkpoints_of(tmp_path) == [4, 9, 10]
 
 
 @pytest.mark.parametrize("every", [None, 1, 3])
 @pytest.mark.parametrize("crash", range(1, 10))
-def test_a_restart_anywhere_ends_the_same(tmp_path, monkeypatch, crash, every):
+def test_a_run_resumed_at_any_step_has_the_same_end(tmp_path, monkeypatch, crash, every):
     monkeypatch.setattr(trainer_module, "SECONDS_PER_CALL", 0.0)
     values = [0.2, 0.6, 0.3, 0.5, 0.1]
     options = {"patience": 4, "checkpoint_every": every}
@@ -97,7 +97,9 @@ def test_a_finished_run_evaluates_the_best_weights_again(tmp_path):
 
 @pytest.mark.parametrize("name", ["save", "_write_index"])
 @pytest.mark.parametrize("call", [1, 2, 3])
-def test_a_kill_while_a_checkpoint_is_written_ends_the_same(tmp_path, monkeypatch, name, call):
+def test_a_run_killed_while_writing_a_checkpoint_has_the_same_end(
+    tmp_path, monkeypatch, name, call
+):
     monkeypatch.setattr(trainer_module, "SECONDS_PER_CALL", 0.0)
     whole, calls = getattr(Checkpoints, name), []
 
@@ -116,24 +118,24 @@ def test_a_kill_while_a_checkpoint_is_written_ends_the_same(tmp_path, monkeypatc
     assert kernel_of(trainer) == sum(range(1, 9)) and trainer.validation == {"accuracy": 0.7}
 
 
-def test_a_best_checkpoint_that_is_damaged_is_said(tmp_path):
+def test_a_damaged_best_checkpoint_is_an_error(tmp_path):
     _run(tmp_path, [0.2, 0.6, 0.3, 0.1, 0.1])
     (tmp_path / "checkpoints/step-4.npz").write_bytes(b"nothing")
     with pytest.raises(UserError, match="step 4"):
         _run(tmp_path, [0.2, 0.6, 0.3, 0.1, 0.1])
 
 
-def test_each_damaged_file_is_warned_of_once_in_a_command(tmp_path, capsys):
+def test_a_command_warns_once_about_each_damaged_file(tmp_path, capsys):
     values = [0.2, 0.6, 0.3, 0.1, 0.1]
     _run(tmp_path, values)
     folder = tmp_path / "checkpoints"
     (folder / "step-10.npz").write_bytes(b"nothing")
     (folder / "index.json").write_text("{")
     capsys.readouterr()
-    for _ in range(2):  # as several parts of a command do
+    for _ in range(2):  # as in a command with several readers
         assert Checkpoints(str(folder)).steps() == [4, 10]
         assert Checkpoints(str(folder)).read_best()[1]["step"] == 4
-    _run(tmp_path, values)  # which resumes from step 4
+    _run(tmp_path, values)  # resumes from step 4
     lines = capsys.readouterr().err.splitlines()
     for name in ("index.json", "step-10.npz"):
         assert len([line for line in lines if name in line]) == 1, lines

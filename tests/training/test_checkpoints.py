@@ -1,4 +1,4 @@
-"""Checkpoints: all or nothing, whatever happens while one is written or lies there."""
+"""Checkpoints are complete or ignored, whatever happens to their files."""
 
 import os
 
@@ -32,7 +32,7 @@ def _model(width=4):
     return model, make_optimizer("adamw", model)
 
 
-def test_values_and_state_come_back_as_they_were(tmp_path):
+def test_values_and_state_are_restored(tmp_path):
     checkpoints, _ = _saved(tmp_path / "c", 7)
     values, state = checkpoints.read_newest()
     assert state == {"seconds": 3.5, "step": 7}
@@ -40,7 +40,7 @@ def test_values_and_state_come_back_as_they_were(tmp_path):
     assert digest(values) != digest(_values(8))
 
 
-def test_weights_slots_and_counter_come_back_and_seeds_are_left_out():
+def test_weights_slots_and_counter_are_restored_without_seeds():
     model, optimizer = _model()
     gradients = [keras.ops.ones(v.shape) for v in model.trainable_variables]
     optimizer.apply(gradients, model.trainable_variables)
@@ -72,13 +72,13 @@ def test_a_missing_unknown_or_misshapen_array_is_an_error_and_assigns_nothing(ch
     assert digest(read_values(variables)) == before
 
 
-def test_only_the_newest_are_kept_and_the_index_names_them(tmp_path):
+def test_only_the_newest_checkpoints_remain_and_the_index_lists_them(tmp_path):
     checkpoints, _ = _saved(tmp_path, 1, 2, 3, 10, keep=2)
     assert checkpoints.steps() == [3, 10]
     assert sorted(os.listdir(tmp_path)) == ["index.json", "step-10.npz", "step-3.npz"]
 
 
-def test_the_mean_is_of_regular_checkpoints_and_the_newest_and_leaves_damaged_ones_out(tmp_path):
+def test_the_mean_is_over_undamaged_regular_checkpoints_and_the_newest(tmp_path):
     warnings = []
     checkpoints = Checkpoints(str(tmp_path / "c"), 3, warnings.append, regular=10)
     assert checkpoints.read_mean(3) == ({}, 0)
@@ -88,7 +88,7 @@ def test_the_mean_is_of_regular_checkpoints_and_the_newest_and_leaves_damaged_on
     values, count = checkpoints.read_mean(3)
     assert count == 3 and list(values) == ["model/a"] and values["model/a"].dtype == np.float32
     np.testing.assert_allclose(values["model/a"], np.mean([20, 30, 33]))
-    # The first half of the steps is left out.
+    # Checkpoints of the first half of the steps are not averaged.
     assert checkpoints.read_mean(9)[1] == 3
     (tmp_path / "c/step-30.npz").write_bytes(b"nothing")
     values, count = checkpoints.read_mean(3)
@@ -107,7 +107,7 @@ def test_a_truncated_newest_checkpoint_is_skipped_with_a_warning(tmp_path, left)
     assert "\n" not in warnings[0]
 
 
-def test_one_wrong_byte_anywhere_in_the_arrays_is_found(tmp_path):
+def test_a_corrupted_byte_anywhere_in_the_arrays_is_detected(tmp_path):
     checkpoints, warnings = _saved(tmp_path, 1, 2)
     content = bytearray((tmp_path / "step-2.npz").read_bytes())
     at = content.index(np.full((3, 2), 2, np.float32).tobytes()) + 5
@@ -117,7 +117,7 @@ def test_one_wrong_byte_anywhere_in_the_arrays_is_found(tmp_path):
 
 
 @pytest.mark.parametrize("bit", [1, 8, 128])
-def test_with_a_wrong_bit_a_checkpoint_is_the_same_or_skipped(tmp_path, bit):
+def test_a_checkpoint_with_a_flipped_bit_is_unchanged_or_skipped(tmp_path, bit):
     checkpoints, warnings = _saved(tmp_path, 1, 2)
     content = (tmp_path / "step-2.npz").read_bytes()
     skipped = 0
@@ -131,7 +131,7 @@ def test_with_a_wrong_bit_a_checkpoint_is_the_same_or_skipped(tmp_path, bit):
     assert skipped == len(warnings) > len(content) / 2
 
 
-def test_a_checkpoint_that_is_gone_or_another_steps_is_skipped(tmp_path):
+def test_a_checkpoint_that_is_missing_or_of_another_step_is_skipped(tmp_path):
     checkpoints, warnings = _saved(tmp_path, 1, 2, 3, keep=3)
     os.remove(tmp_path / "step-3.npz")
     os.replace(tmp_path / "step-1.npz", tmp_path / "step-2.npz")
@@ -140,7 +140,7 @@ def test_a_checkpoint_that_is_gone_or_another_steps_is_skipped(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["", "{", '{"steps": 3}', '{"steps": ["x"]}', "[]", "null"])
-def test_with_a_damaged_index_the_files_are_looked_at(tmp_path, content):
+def test_with_a_damaged_index_the_files_are_listed(tmp_path, content):
     checkpoints, warnings = _saved(tmp_path, 1, 2)
     (tmp_path / "index.json").write_text(content)
     (tmp_path / "step-3.npz.tmp").write_text("half")
@@ -148,15 +148,15 @@ def test_with_a_damaged_index_the_files_are_looked_at(tmp_path, content):
     assert "index.json is missing or damaged" in warnings[0]
 
 
-def test_without_an_index_the_files_are_looked_at(tmp_path):
+def test_without_an_index_the_files_are_listed(tmp_path):
     checkpoints, warnings = _saved(tmp_path, 1, 2)
     os.remove(tmp_path / "index.json")
     assert checkpoints.read_newest()[1]["step"] == 2 and len(warnings) == 1
-    checkpoints.go_back_to(2)
+    checkpoints.drop_after(2)
     assert sorted(os.listdir(tmp_path)) == ["index.json", "step-1.npz", "step-2.npz"]
 
 
-def test_an_error_of_the_disk_is_no_damage(tmp_path, monkeypatch):
+def test_a_disk_error_does_not_count_as_damage(tmp_path, monkeypatch):
     checkpoints, _ = _saved(tmp_path, 1, 2)
 
     def unreadable(step, prefix, check):
@@ -167,17 +167,17 @@ def test_an_error_of_the_disk_is_no_damage(tmp_path, monkeypatch):
         checkpoints.read_newest()
 
 
-def test_after_a_damaged_checkpoint_the_next_ones_stay(tmp_path):
+def test_checkpoints_after_a_damaged_one_are_saved(tmp_path):
     checkpoints, _ = _saved(tmp_path, 10, 5000, keep=2)
     (tmp_path / "step-5000.npz").write_bytes(b"")
     assert checkpoints.read_newest()[1]["step"] == 10
-    checkpoints.go_back_to(10)
+    checkpoints.drop_after(10)
     checkpoints.save(20, _values(20), {})
     checkpoints.save(30, _values(30), {})
     assert checkpoints.steps() == [20, 30]
 
 
-def test_a_file_without_its_line_in_the_index_counts_for_nothing(tmp_path):
+def test_a_file_that_the_index_does_not_list_is_ignored(tmp_path):
     checkpoints, _ = _saved(tmp_path, 1)
     (tmp_path / "step-5.npz").write_bytes((tmp_path / "step-1.npz").read_bytes())
     assert checkpoints.steps() == [1]
@@ -187,7 +187,7 @@ def _full(path):
     return open("/dev/full", "wb")
 
 
-def test_a_full_disk_leaves_the_old_ones_whole_and_nothing_half_written(tmp_path, monkeypatch):
+def test_a_full_disk_damages_no_old_checkpoint_and_leaves_no_partial_file(tmp_path, monkeypatch):
     checkpoints, _ = _saved(tmp_path, 1, 2)
     with monkeypatch.context() as patched:
         patched.setattr(module, "open_new", _full)
@@ -199,21 +199,21 @@ def test_a_full_disk_leaves_the_old_ones_whole_and_nothing_half_written(tmp_path
     assert checkpoints.steps() == [2, 3]
 
 
-def test_what_a_killed_run_left_half_written_is_cleared_away(tmp_path):
+def test_unfinished_files_of_a_killed_run_are_removed(tmp_path):
     checkpoints, _ = _saved(tmp_path, 1, 2)
     (tmp_path / "step-3.npz.tmp").write_text("half")
     (tmp_path / "step-3.npz").write_bytes((tmp_path / "step-2.npz").read_bytes())
-    checkpoints.go_back_to(2)
+    checkpoints.drop_after(2)
     assert sorted(os.listdir(tmp_path)) == ["index.json", "step-1.npz", "step-2.npz"]
 
 
-def test_no_folder_is_no_checkpoint(tmp_path):
+def test_without_a_folder_there_is_no_checkpoint(tmp_path):
     checkpoints, warnings = _saved(tmp_path / "none")
     assert checkpoints.steps() == [] and checkpoints.read_newest() is None and not warnings
-    checkpoints.go_back_to(-1)
+    checkpoints.drop_after(-1)
 
 
-def test_nothing_in_a_checkpoint_is_a_pickle(tmp_path):
+def test_a_checkpoint_contains_no_pickles(tmp_path):
     checkpoints, warnings = _saved(tmp_path, 1)
     np.savez(tmp_path / "step-1.npz", bad=np.array([{"a": 1}], dtype=object))
     assert checkpoints.read_newest() is None and len(warnings) == 1

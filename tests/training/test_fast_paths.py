@@ -1,4 +1,4 @@
-"""500 steps of BERT-tiny: every fast way learns what the plain way does, within float noise."""
+"""500 steps of BERT-tiny: each optimization learns the same within floating-point error."""
 
 import numpy as np
 import pytest
@@ -18,11 +18,11 @@ from keras_attn.training.optimizers import make_optimizer
 from keras_attn.training.schedules import learning_rates
 
 STEPS, ROWS, LENGTH, SLOTS = 500, 8, 64, 10
-MEAN_OF = 20  # steps: one batch is harder than another
+MEAN_OF = 20  # steps, because the loss varies between batches
 
 
 class Packed:
-    """The batches of a stream of examples, each packed into as few rows as hold all of it."""
+    """Batches of a stream of examples, each packed into as few rows as possible."""
 
     num_examples = STEPS * ROWS
 
@@ -61,14 +61,14 @@ def _model(vocabulary_size=4096):
     return model
 
 
-# A peak of 2e-3 learns no more and magnifies float noise a thousandfold.
+# A peak of 2e-3 would not learn more, but amplify rounding errors a thousandfold.
 RATES = learning_rates(
     (np.arange(STEPS) + 1) / (STEPS + 1), peak=1e-3, warmup_fraction=0.1, schedule="linear"
 )
 
 
 def _plain(examples, noise=0.0):
-    """Losses of AdamW in single operations and TensorFlow's cross-entropy, one step a call."""
+    """Losses with unfused AdamW and TensorFlow's cross-entropy, one step per call."""
     model = _model()
     for variable in model.trainable_variables:
         random = np.random.default_rng(1).normal(size=variable.shape)
@@ -128,7 +128,7 @@ def _curve(losses):
 
 @pytest.fixture(scope="module")
 def plain(examples):
-    """The plain curve, and how far one goes astray whose weights began 1e-6 apart."""
+    """The reference curve, and its deviation from a curve with initial weights 1e-6 apart."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(graphs, "WORTH_COMPILING", 2**62)
         curve = _curve(_plain(examples))
@@ -144,7 +144,7 @@ def test_500_steps_give_the_same_curve(examples, plain, way, monkeypatch):
     curve, noise = plain
     if way == "blocks":
         monkeypatch.setitem(attention.BLOCKWISE_MIN_LOGITS, "tensorflow", 1)
-        # Several blocks, the last of them not full.
+        # Several blocks, the last one incomplete.
         monkeypatch.setattr(kernels, "QUERIES", 20)
         monkeypatch.setattr(kernels, "KEYS", 24)
     options = {"xla": {"jit": True}, "micro_batches": {"accumulate": 4}}.get(way, {})

@@ -1,4 +1,4 @@
-"""Free memory is the least of what the machine and each control group leave."""
+"""Free memory is the lowest limit of the machine and of each control group."""
 
 import pytest
 import tensorflow as tf
@@ -55,11 +55,11 @@ def group(folder, limit, used, cache=0):
     ],
     ids=["machine", "group", "unlimited", "group above", "exceeded", "version 1", "old kernel"],
 )
-def test_the_least_limit_counts(tmp_path, files, expected):
+def test_the_lowest_limit_applies(tmp_path, files, expected):
     assert machine(tmp_path, files) == expected
 
 
-def test_nothing_is_known_elsewhere_than_on_linux(tmp_path):
+def test_free_memory_is_only_known_on_linux(tmp_path):
     assert memory.free_memory(tmp_path) is None
 
 
@@ -69,7 +69,7 @@ def test_devices_of_one_host_share_its_memory(monkeypatch):
     assert make_engine(strategy="mirrored").free_memory() == 10 * GB
 
 
-def test_a_gpu_has_what_nvidia_smi_says_less_what_is_used(monkeypatch):
+def test_free_gpu_memory_is_the_total_of_nvidia_smi_minus_used_memory(monkeypatch):
     names = ("/job:localhost/replica:0/task:0/device:GPU:0",)
 
     class Found:

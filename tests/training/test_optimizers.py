@@ -1,4 +1,4 @@
-"""AdamW and LAMB against the papers' formulas in NumPy, and what they leave undecayed."""
+"""AdamW and LAMB equal the formulas of the papers in NumPy; exclusions from weight decay."""
 
 import re
 
@@ -67,7 +67,7 @@ def _lamb(weights, gradients, rates, decayed):
 
 
 def _adamw(weights, gradients, rates, decayed):
-    """Kingma & Ba's algorithm 1, with Loshchilov & Hutter's decay."""
+    """Algorithm 1 of Kingma & Ba with the weight decay of Loshchilov & Hutter."""
     weights, m, v = weights.astype(np.float64), 0.0, 0.0
     for count, (gradient, rate) in enumerate(zip(gradients, rates, strict=True), 1):
         m, v = _moments(m, v, gradient)
@@ -77,7 +77,7 @@ def _adamw(weights, gradients, rates, decayed):
 
 
 @pytest.mark.parametrize(("name", "formula"), [("lamb", _lamb), ("adamw", _adamw)])
-def test_four_steps_equal_the_papers_formula(name, formula):
+def test_four_steps_equal_the_formula_of_the_paper(name, formula):
     gradients, rates = _gradients(), [0.1, 0.05, 0.2, 0.01]
     first, last = _trained(name, gradients, rates)
     for k, decayed in enumerate([True, False, True]):
@@ -86,14 +86,14 @@ def test_four_steps_equal_the_papers_formula(name, formula):
 
 
 @pytest.mark.parametrize("name", ["lamb", "adamw"])
-def test_a_first_step_takes_a_gradient_above_epsilon_whole(name):
+def test_the_first_step_normalizes_gradients_above_epsilon(name):
     gradients = [[np.full(shape, 1e-4, np.float32) for shape in ((4, 3), (3,), (2, 2))]]
     first, last = _trained(name, gradients, [0.1])
     np.testing.assert_allclose(first[1] - last[1], 0.1 * 1e-4 / (1e-4 + EPSILON), rtol=1e-4)
 
 
 @pytest.mark.parametrize("kind", [AdamW, LAMB])
-def test_they_serve_fit_with_embeddings_and_come_back_from_their_config(kind):
+def test_optimizers_work_in_fit_with_embeddings_and_are_rebuilt_from_their_config(kind):
     optimizer = kind.from_config(kind(0.1, decay=0.3).get_config())
     assert optimizer.decay == 0.3
     model = keras.Sequential([keras.layers.Embedding(5, 3), keras.layers.Dense(1)])
@@ -101,12 +101,14 @@ def test_they_serve_fit_with_embeddings_and_come_back_from_their_config(kind):
     x, y = np.array([[1, 1], [2, 3]]), np.ones((2, 2, 1))
     losses = model.fit(x, y, epochs=20, verbose=0).history["loss"]
     assert losses[-1] < 0.2 * losses[0]
-    with pytest.raises(ValueError, match="decay is the weight decay.*weight_decay=0.1"):
+    with pytest.raises(
+        ValueError, match="weight_decay is not supported. Use decay.*weight_decay=0.1"
+    ):
         kind(0.1, weight_decay=0.1)
 
 
 @pytest.mark.parametrize("name", ["adamw", "lamb"])
-def test_biases_and_norms_of_bert_are_not_decayed_and_the_rest_is(name):
+def test_all_weights_of_bert_but_biases_and_norms_are_decayed(name):
     backbone = BertEncoder(20, num_layers=1, hidden_dim=8, num_heads=2, max_length=8)
     model = BertPretrainer(backbone)
     model.build()
@@ -126,7 +128,7 @@ def test_biases_and_norms_of_bert_are_not_decayed_and_the_rest_is(name):
 
 
 @pytest.mark.parametrize("norm_first", [False, True])
-def test_each_layer_has_its_share_of_the_rate(norm_first):
+def test_each_layer_has_its_factor_of_the_learning_rate(norm_first):
     backbone = BertEncoder(
         20, num_layers=3, hidden_dim=8, num_heads=2, max_length=8, norm_first=norm_first
     )
@@ -142,7 +144,7 @@ def test_each_layer_has_its_share_of_the_rate(norm_first):
         layer = re.search(r"/layer_(\d)/", v.path)
         embedding = re.search(r"_embedding|bert_encoder/norm/", v.path)
         height = 3 - int(layer[1]) if layer else 4 if embedding else 0
-        # The first step of Adam is the rate, whatever the gradient.
+        # The first step of Adam equals the learning rate for any gradient.
         np.testing.assert_allclose(before[v.path] - v.numpy(), 0.1 * 0.5**height, rtol=1e-4)
 
 
@@ -152,6 +154,6 @@ def test_lamb_is_rebuilt_from_its_config():
     assert (again.beta_1, again.decay) == (0.8, 0.02)
 
 
-def test_an_unknown_optimizer_is_refused_with_the_known_ones():
+def test_an_unknown_optimizer_is_an_error_that_lists_the_known_ones():
     with pytest.raises(UserError, match="adamw, lamb. Received: sgd"):
         make_optimizer("sgd", _Weights())

@@ -1,4 +1,4 @@
-"""metrics.jsonl holds each step once; the progress line stays one line."""
+"""metrics.jsonl has one record per step; the progress line is updated in place."""
 
 import io
 import json
@@ -21,13 +21,13 @@ def _steps(folder):
     return [json.loads(line)["step"] for line in (folder / "metrics.jsonl").open()]
 
 
-def test_each_step_is_there_once_after_a_restart_from_an_earlier_checkpoint(tmp_path):
+def test_each_step_has_one_record_after_resuming_from_an_earlier_checkpoint(tmp_path):
     _write(tmp_path, 0, range(1, 8))
     _write(tmp_path, 5, range(6, 10))
     assert _steps(tmp_path) == list(range(1, 10))
 
 
-def test_half_a_line_and_what_is_no_record_are_dropped(tmp_path):
+def test_incomplete_lines_and_invalid_records_are_dropped(tmp_path):
     _write(tmp_path, 0, [1, 2])
     with (tmp_path / "metrics.jsonl").open("a") as file:
         file.write('[1]\nnull\n{"other": 1}\n{"step": 3, "lo')
@@ -35,7 +35,7 @@ def test_half_a_line_and_what_is_no_record_are_dropped(tmp_path):
     assert _steps(tmp_path) == [1, 2, 3]
 
 
-def test_floats_have_the_digits_of_float32_and_counts_stay_whole(tmp_path):
+def test_floats_have_the_precision_of_float32_and_counts_are_integers(tmp_path):
     records = Records(str(tmp_path), 0)
     records.write([{"step": 123456789, "loss": 1 / 3}])
     records.close()
@@ -74,7 +74,7 @@ RECORD = {
 LINE = "step 1,200/5,000 · loss 2.500 · mlm 25.0% · lr 1.0e-04 · 1,234 seq/s · 1m 05s left"
 
 
-def test_a_log_gets_a_line_now_and_then_and_the_last_one():
+def test_a_log_has_a_line_from_time_to_time_and_the_last_one():
     stream = io.StringIO()
     progress = ProgressLine(5000, stream)
     for _ in range(3):
@@ -83,7 +83,7 @@ def test_a_log_gets_a_line_now_and_then_and_the_last_one():
     assert stream.getvalue() == f"{LINE}\n{LINE}\n"
 
 
-def test_a_terminal_keeps_one_line_up_to_date(monkeypatch):
+def test_a_terminal_line_is_updated_in_place(monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
     stream = io.StringIO()
     stream.isatty = lambda: True
@@ -111,7 +111,7 @@ def test_durations_are_short_texts():
     ]
 
 
-def test_bytes_that_are_no_text_and_lines_that_are_no_records_are_left_out(tmp_path):
+def test_invalid_text_and_invalid_records_are_skipped(tmp_path):
     _write(tmp_path, 0, [1, 2])
     with (tmp_path / "metrics.jsonl").open("ab") as file:
         file.write(b'\xff\xfe\n{"step": "3"}\n{"step": 3, "loss": NaN}\n' + b"[" * 100_000 + b"\n")
@@ -131,7 +131,7 @@ def test_numbers_that_are_not_finite_are_null(tmp_path):
     assert (tmp_path / "metrics.jsonl").read_text() == line
 
 
-def test_records_that_cannot_be_read_or_written_are_named(tmp_path):
+def test_unreadable_and_unwritable_records_are_errors(tmp_path):
     (tmp_path / "metrics.jsonl").mkdir()
     with pytest.raises(UserError, match="Cannot read .*metrics.jsonl: it is not a regular file"):
         Records(str(tmp_path), 0)

@@ -1,4 +1,4 @@
-"""A hundred steps of finetuning have the losses that transformers and PyTorch's AdamW have."""
+"""A hundred steps of finetuning have the losses of transformers with AdamW of PyTorch."""
 
 import pathlib
 
@@ -16,7 +16,7 @@ SIDE = pathlib.Path(__file__).with_name("transformers_run.py")
 
 
 @pytest.mark.slow
-def test_losses_are_those_of_transformers(tmp_path):
+def test_losses_equal_those_of_transformers(tmp_path):
     run([environment("transformers", TRANSFORMERS), SIDE, tmp_path], ROOT)
     theirs = np.load(tmp_path / "run.npz")
     names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{k}" for k in range(35))]

@@ -1,4 +1,4 @@
-"""Learning rates against the formulas."""
+"""Learning rates equal the formulas."""
 
 import numpy as np
 import pytest
@@ -12,13 +12,13 @@ def _rate(at, **options):
 
 
 @pytest.mark.parametrize("schedule", ["linear", "cosine", "constant"])
-def test_the_warmup_is_a_line_from_zero_to_the_peak(schedule):
+def test_warmup_rises_linearly_from_zero_to_the_peak(schedule):
     at = np.array([0.0, 0.05, 0.1, 0.2])
     rates = learning_rates(at, peak=2.0, warmup_fraction=0.2, schedule=schedule)
     np.testing.assert_allclose(rates, [0.0, 0.5, 1.0, 2.0], atol=1e-6)
 
 
-def test_the_linear_schedule_falls_along_a_line_to_zero():
+def test_the_linear_schedule_falls_to_zero():
     assert _rate(0.6, warmup_fraction=0.2) == pytest.approx(1.0)
     assert _rate(0.8, warmup_fraction=0.2) == pytest.approx(0.5)
     assert _rate(1.0, warmup_fraction=0.2) == 0.0
@@ -30,7 +30,7 @@ def test_the_cosine_schedule_falls_along_half_a_cosine():
         assert _rate(at, warmup_fraction=0.2, schedule="cosine") == pytest.approx(wanted, abs=1e-6)
 
 
-def test_the_schedule_of_the_transformer_falls_with_the_root_of_the_steps():
+def test_the_inverse_sqrt_schedule_falls_with_the_root_of_the_steps():
     for at in (0.1, 0.4, 0.9, 1.0):
         rate = _rate(at, warmup_fraction=0.1, schedule="inverse_sqrt")
         assert rate == pytest.approx(2.0 * (0.1 / at) ** 0.5)
@@ -42,10 +42,10 @@ def test_without_warmup_the_first_rate_is_the_peak():
     assert _rate(0.01, warmup_fraction=0.0) == pytest.approx(2.0 * 0.99)
 
 
-def test_past_the_end_of_a_clock_the_rate_stays_zero():
+def test_the_rate_is_zero_after_the_end_of_the_run():
     assert _rate(1.3) == 0.0 and _rate(1.3, schedule="constant") == 2.0
 
 
-def test_an_unknown_schedule_is_refused_with_the_known_ones():
+def test_an_unknown_schedule_is_an_error_that_lists_the_known_ones():
     with pytest.raises(UserError, match="linear, cosine, constant, inverse_sqrt. Received: lin"):
         _rate(0.5, schedule="lin")

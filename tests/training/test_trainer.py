@@ -1,4 +1,4 @@
-"""The loop around the steps: its end, its clock, what it saves and when."""
+"""The training loop: its end, its clock, its records and checkpoints."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ from keras_attn.errors import UserError
 from keras_attn.tasks.pretraining.masked_examples import PretrainingExamples
 from keras_attn.training import trainer as trainer_module
 from keras_attn.training.engines.tensorflow.feed import distributed_batches
-from keras_attn.training.trainer import Stopped, Trainer, check_batch_size
+from keras_attn.training.trainer import Stopped, Trainer
 from tests.support.fake_step import (
     Clock,
     FakeStep,
@@ -24,7 +24,7 @@ from tests.support.fake_step import (
 from tests.support.small_shards import make_tokenizer, mixed_shards, prepare
 
 
-def test_it_takes_every_step_once_and_saves_and_evaluates_when_due(tmp_path, monkeypatch):
+def test_the_trainer_runs_every_step_once_and_saves_and_evaluates_when_due(tmp_path, monkeypatch):
     monkeypatch.setattr(trainer_module, "SECONDS_PER_CALL", 1e9)
     evaluated = []
     trainer = trainer_of(
@@ -44,14 +44,14 @@ def test_it_takes_every_step_once_and_saves_and_evaluates_when_due(tmp_path, mon
     assert kernel_of(trainer) == sum(range(1, 26))
 
 
-def test_rates_are_those_of_the_schedule_over_all_steps(tmp_path):
+def test_learning_rates_follow_the_schedule_over_all_steps(tmp_path):
     step = FakeStep()
     trainer_of(tmp_path, step, total_steps=9, peak=1.0, warmup_fraction=0.5).run()
     wanted = [0.2, 0.4, 0.6, 0.8, 1.0, 0.8, 0.6, 0.4, 0.2]
     np.testing.assert_allclose(list(step.rates.values()), wanted, rtol=1e-5)
 
 
-def test_raised_steps_go_on_and_a_finished_run_only_evaluates_again(tmp_path):
+def test_more_steps_resume_a_finished_run_which_is_otherwise_only_evaluated(tmp_path):
     trainer_of(tmp_path, total_steps=5).run()
     longer = trainer_of(tmp_path, total_steps=8)
     longer.run()
@@ -63,7 +63,9 @@ def test_raised_steps_go_on_and_a_finished_run_only_evaluates_again(tmp_path):
 
 
 @pytest.mark.parametrize(("number", "kind"), [(signal.SIGTERM, "TERM"), (signal.SIGINT, "INT")])
-def test_a_signal_saves_and_the_next_run_goes_on_from_there(tmp_path, monkeypatch, number, kind):
+def test_a_signal_saves_a_checkpoint_from_which_the_next_run_resumes(
+    tmp_path, monkeypatch, number, kind
+):
     monkeypatch.setattr(trainer_module, "SECONDS_PER_CALL", 0.0)
     handler = signal.getsignal(number)
     step = FakeStep(at_step={3: lambda: signal.raise_signal(number)})
@@ -78,7 +80,7 @@ def test_a_signal_saves_and_the_next_run_goes_on_from_there(tmp_path, monkeypatc
     assert [record["step"] for record in records_of(tmp_path)] == list(range(1, 7))
 
 
-def test_a_mean_of_checkpoints_is_the_same_after_any_stops(tmp_path, monkeypatch):
+def test_the_mean_of_checkpoints_does_not_depend_on_interruptions(tmp_path, monkeypatch):
     monkeypatch.setattr(trainer_module, "SECONDS_PER_CALL", 0.0)
     evaluated = []
     options = {
@@ -90,9 +92,9 @@ def test_a_mean_of_checkpoints_is_the_same_after_any_stops(tmp_path, monkeypatch
     }
     whole = trainer_of(tmp_path / "whole", **options)
     whole.run()
-    # After steps 10, 15 and 18 the weights are the sums of all steps so far.
+    # After steps 10, 15 and 18 the weights are the sums of the previous steps.
     assert kernel_of(whole) == np.mean([55, 120, 171]).astype("float32")
-    assert len(evaluated) == 2  # at the last step, and of the mean
+    assert len(evaluated) == 2  # the weights of the last step, and the mean
     for stop in (7, 11, 16):
         step = FakeStep(at_step={stop: lambda: signal.raise_signal(signal.SIGTERM)})
         with pytest.raises(Stopped):
@@ -106,11 +108,13 @@ def test_a_mean_of_checkpoints_is_the_same_after_any_stops(tmp_path, monkeypatch
     assert kernel_of(again) == kernel_of(whole) and len(evaluated) == 1
     longer = trainer_of(tmp_path / "whole", **{**options, "total_steps": 20, "average": 1})
     longer.run()
-    assert kernel_of(longer) == sum(range(1, 21))  # goes on from the weights, not from their mean
+    assert kernel_of(longer) == sum(
+        range(1, 21)
+    )  # resumes from the last weights, not from the mean
 
 
 @pytest.mark.parametrize(("every", "step"), [(2, 2), (0, 6)])
-def test_a_signal_ends_an_evaluation_and_the_next_run_makes_up_for_it(tmp_path, every, step):
+def test_a_signal_ends_an_evaluation_and_the_next_run_repeats_it(tmp_path, every, step):
     def interrupted(stop):
         assert not stop()
         signal.raise_signal(signal.SIGTERM)
@@ -126,7 +130,7 @@ def test_a_signal_ends_an_evaluation_and_the_next_run_makes_up_for_it(tmp_path, 
             run(interrupted)
         assert checkpoints_of(tmp_path) == [step]
     numbers = iter(range(1, 9))
-    for _ in range(2):  # the second finds nothing to make up for
+    for _ in range(2):  # the second run has no pending evaluation
         last = run(lambda stop: {"accuracy": float(next(numbers))})
         records = records_of(tmp_path)
         assert [record["step"] for record in records] == list(range(1, 7))
@@ -139,7 +143,7 @@ def test_a_loss_that_is_not_finite_names_the_step_and_leaves_the_last_checkpoint
     tmp_path, monkeypatch
 ):
     monkeypatch.setattr(trainer_module, "SECONDS_PER_CALL", 1e9)
-    with pytest.raises(UserError, match="step=9, loss=nan.*Last good checkpoint: step 6") as error:
+    with pytest.raises(UserError, match="at step 9: loss=nan.*Last checkpoint: step 6") as error:
         trainer_of(tmp_path, FakeStep(bad_step=9), total_steps=20, checkpoint_every=6).run()
     assert "\n" not in str(error.value)
     assert checkpoints_of(tmp_path) == [6]
@@ -147,7 +151,7 @@ def test_a_loss_that_is_not_finite_names_the_step_and_leaves_the_last_checkpoint
 
 
 class StepWithBatches(FakeStep):
-    """Takes its batches, as TensorFlow's step does, in a compiled function."""
+    """Step that reads its batches in a compiled function, like that of TensorFlow."""
 
     def feed(self, batches, first_step):
         return distributed_batches(
@@ -163,7 +167,7 @@ class StepWithBatches(FakeStep):
         return super().run(feed, first, rates)
 
 
-def test_a_shard_damaged_after_it_was_counted_ends_the_run_with_its_name(tmp_path):
+def test_a_shard_damaged_during_the_run_is_an_error_that_names_it(tmp_path):
     folder = prepare(tmp_path / "data", mixed_shards())
     examples = PretrainingExamples(folder, make_tokenizer(), length=16)
     os.truncate(tmp_path / "data" / "3.npz", 300)
@@ -175,7 +179,7 @@ def test_a_shard_damaged_after_it_was_counted_ends_the_run_with_its_name(tmp_pat
         )
         trainer.run()
 
-    # The second time its pairs need not be counted: nothing looks at it before the run does.
+    # The second run need not count the pairs, and does not read the shard before training.
     for _ in range(2):
         again = PretrainingExamples(folder, make_tokenizer(), length=16)
         assert again.num_examples == examples.num_examples
@@ -185,7 +189,7 @@ def test_a_shard_damaged_after_it_was_counted_ends_the_run_with_its_name(tmp_pat
     assert steps == list(range(1, checkpoints_of(tmp_path)[-1] + 1)) != []
 
 
-def test_a_truncated_newest_checkpoint_gives_the_same_end(tmp_path):
+def test_a_run_with_a_truncated_newest_checkpoint_has_the_same_end(tmp_path):
     trainer_of(tmp_path, total_steps=8, checkpoint_every=3).run()
     path = tmp_path / "checkpoints" / "step-8.npz"
     os.truncate(path, 100)
@@ -195,7 +199,7 @@ def test_a_truncated_newest_checkpoint_gives_the_same_end(tmp_path):
     assert [record["step"] for record in records_of(tmp_path)] == list(range(1, 9))
 
 
-def test_minutes_end_the_run_by_its_clock_and_the_schedule_follows_it(tmp_path, monkeypatch):
+def test_the_schedule_follows_the_clock_if_minutes_end_the_run(tmp_path, monkeypatch):
     clock = Clock()
     monkeypatch.setattr(trainer_module, "SECONDS_PER_CALL", 0.05)
     monkeypatch.setattr(trainer_module, "time", clock)
@@ -204,7 +208,7 @@ def test_minutes_end_the_run_by_its_clock_and_the_schedule_follows_it(tmp_path, 
     first = FakeStep(0.01, at_step=stop, clock=clock)
     with pytest.raises(Stopped):
         trainer_of(tmp_path, first, **options).run()
-    clock.sleep(0.5)  # between two runs the trainer's stands still
+    clock.sleep(0.5)  # time between runs does not count
     second = FakeStep(0.01, clock=clock)
     trainer = trainer_of(tmp_path, second, **options)
     trainer.run()
@@ -215,10 +219,3 @@ def test_minutes_end_the_run_by_its_clock_and_the_schedule_follows_it(tmp_path, 
     np.testing.assert_allclose(rates, 1.0 - np.array(seconds), atol=0.1)
     assert rates[-1] < 0.1 and len(rates) == trainer.step
     assert all(b <= a + 0.03 for a, b in zip(rates[:-1], rates[1:], strict=True))
-
-
-@pytest.mark.parametrize("sizes", [(6, 4, 1), (8, 3, 1), (0, 1, 1), (8, 0, 1), (8, 8, 2)])
-def test_a_batch_that_does_not_divide_is_refused(sizes):
-    batch_size, accumulate, replicas = sizes
-    with pytest.raises(UserError, match=f"batch_size={batch_size}.*replicas={replicas}"):
-        check_batch_size(batch_size, accumulate, replicas)

@@ -20,8 +20,8 @@ def main(folder):
     lengths = random.integers(2, LENGTH + 1, (STEPS, ROWS, 1))
     mask = np.arange(LENGTH) < lengths
     ids = np.where(mask, random.integers(5, WORDS, mask.shape), 0)
-    labels = ids[..., 0] < WORDS // 2  # what can be learnt
-    # The rates rise, then fall to 0, as of most runs.
+    labels = ids[..., 0] < WORDS // 2  # learnable
+    # Learning rates rise, then fall to 0.
     at = np.arange(1, STEPS + 1) / (STEPS + 1)
     rates = (1e-3 * np.minimum(at / 0.1, (1 - at) / 0.9)).astype(np.float32)
 

@@ -11,7 +11,9 @@ _MODEL = {
         "else tiny",
     ),
     **SHAPE,
-    "max_length": Field(int, "maximum sequence length (position embeddings); if unset, 512"),
+    "max_length": Field(
+        int, "maximum sequence length (position embeddings); if unset, 512", above=0
+    ),
     "activation": Field(
         str, "activation of the feed-forward layers: gelu_tanh or gelu_erf; if unset, gelu_tanh"
     ),

@@ -15,6 +15,7 @@ _MODEL = {
         int,
         "context length: maximum number of tokens of prompt and continuation; if unset, from "
         "`pretrained`, else data.length",
+        above=0,
     ),
     "dropout": Field(
         float, "dropout rate; if unset, from `pretrained`, else 0 (GPT-2: 0.1)", low=0, below=1

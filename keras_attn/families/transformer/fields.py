@@ -10,11 +10,13 @@ _MODEL = {
         "1,024); if unset, from `pretrained`, else tiny",
     ),
     "num_layers": Field(
-        int, "number of encoder layers, and of decoder layers; if unset, from model.size"
+        int,
+        "number of encoder layers, and of decoder layers; if unset, from model.size",
+        above=0,
     ),
-    "hidden_dim": Field(int, "hidden size; if unset, from model.size"),
-    "num_heads": Field(int, "attention heads per layer; if unset, from model.size"),
-    "intermediate_dim": Field(int, "feed-forward size; if unset, from model.size"),
+    "hidden_dim": Field(int, "hidden size; if unset, from model.size", above=0),
+    "num_heads": Field(int, "attention heads per layer; if unset, from model.size", above=0),
+    "intermediate_dim": Field(int, "feed-forward size; if unset, from model.size", above=0),
     "positions": Field(
         "sinusoidal",
         "position embeddings: sinusoidal or learned",

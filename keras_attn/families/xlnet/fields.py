@@ -16,11 +16,13 @@ _MODEL = {
         int,
         "Transformer-XL memory: number of preceding tokens that a sequence attends to; if "
         "unset, from `pretrained`, else 0",
+        low=0,
     ),
     "max_distance": Field(
         int,
         "maximum relative distance; larger distances are clipped to it; if unset, from "
         "`pretrained`, else unlimited",
+        above=0,
     ),
     "dropout": Field(
         float, "dropout rate; if unset, from `pretrained`, else 0 (XLNet: 0.1)", low=0, below=1

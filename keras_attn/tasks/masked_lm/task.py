@@ -39,7 +39,7 @@ class MaskedLM(Task):
         model = run.family.model_class(self.name)
         heads = _heads(run)
         architecture = run.family.choose_architecture(run, use_pooler=heads["next_sentence"])
-        new = run.match_heads(model.head_names(**heads), anew=_changed_segment_head(run, model))
+        new = run.match_heads(model.head_names(**heads), reset=_changed_segment_head(run, model))
         tokenizer = choose_tokenizer(run)
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
         single = choose_segments(run, text_sources(run.config.data), tokenizer)

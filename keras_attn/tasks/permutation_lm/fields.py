@@ -20,7 +20,7 @@ DATA = {
         "data.train, else False",
     ),
     "predicted_fraction": Field(
-        1 / 6, "fraction of tokens that are predicted (1 / K in the paper)"
+        1 / 6, "fraction of tokens that are predicted (1 / K in the paper)", above=0, below=1
     ),
     "spans": Field(True, "whether to predict spans of whole words"),
     "bidirectional": Field(False, "whether to reverse the text of every other sequence"),

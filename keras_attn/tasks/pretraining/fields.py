@@ -17,10 +17,16 @@ MASKED = {
     **UNLABELLED,
     **TEXT,
     "max_predictions": Field(
-        int, "maximum number of masked tokens per sequence; if unset, masked_fraction of length"
+        int,
+        "maximum number of masked tokens per sequence; if unset, masked_fraction of length",
+        above=0,
     ),
-    "masked_fraction": Field(0.15, "fraction of tokens that are masked and predicted"),
-    "short_fraction": Field(0.1, "fraction of sequences that are shortened at random"),
+    "masked_fraction": Field(
+        0.15, "fraction of tokens that are masked and predicted", above=0, high=1
+    ),
+    "short_fraction": Field(
+        0.1, "fraction of sequences that are shortened at random", low=0, high=1
+    ),
     "whole_words": Field(False, "whole word masking"),
     "spans": Field(False, "span masking, of whole words (SpanBERT)"),
     "segments": Field(

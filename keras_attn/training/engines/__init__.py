@@ -1,6 +1,6 @@
-"""Engines run training steps on devices; one is registered by a line in `keras_attn.registry`.
+"""Engines run training steps on devices; each is registered by a line in `keras_attn.registry`.
 
-Commands read the light modules of engines below this package, so it does not import Keras.
+This package does not import Keras, because commands import the modules `fields` of engines in it.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -23,15 +23,15 @@ def make_engine(name: str = "tensorflow", **options: Any) -> "Engine":
         **options: Options of the engine, as its `EngineFields` declare them.
 
     Raises:
-        UserError: If the name or an option is unknown, Keras runs on another backend than the
-            engine, or the devices do not exist.
+        UserError: If the name or an option is unknown, Keras uses another backend than the engine,
+            or the devices do not exist.
     """
     _checked_fields(name, options)
     return ENGINES[name](**options)
 
 
 def check_several_runs(name: str = "tensorflow", **options: Any) -> None:
-    """Raises a `UserError` if a process cannot make several engines, one after the other.
+    """Raises a `UserError` if one process cannot train several models consecutively.
 
     Args:
         name, **options: Arguments of `make_engine`.

@@ -16,18 +16,18 @@ from keras_attn.training.optimizers import make_optimizer
 
 
 class Step(abc.ABC):
-    """Updates a task model on global batches, many steps a call.
+    """Updates a task model on global batches, with many steps per call.
 
     A step differentiates the sum over losses of error / weight, both summed over the global batch,
     clips the gradients by their global norm, and applies them only if loss and norm are finite.
 
     Attributes:
-        engine: The `Engine` that made it.
+        engine: The `Engine` that made the step.
         model: A built task model with `loss_weights`, `loss_errors` and `metric_sums`.
         optimizer: Result of `Engine.make_optimizer`; its learning rate is set in every step. Its
             `variables` are counted as memory.
         accumulate: Micro-batches into which the rows of a replica are split.
-        max_steps: Most steps of one call of `run`.
+        max_steps: Maximum number of steps of one call of `run`.
     """
 
     engine: "Engine"
@@ -55,29 +55,29 @@ class Step(abc.ABC):
         """Takes one step per learning rate.
 
         Args:
-            feed: Result of `feed`, whose next batch is that of `first_step`.
+            feed: Result of `feed`, whose next batch is number `first_step`.
             first_step: Number of the first step, counted from 0; dropout masks depend on it.
             learning_rates: At most `max_steps`.
 
         Returns:
-            A record for each step taken: `loss`, `gradient_norm`, `tokens` (those of
-            `padding_mask`), `<name>_loss` for each loss, and every metric, as floats; numbers of
-            the engine's own are written to metrics.jsonl, too. The list is shorter than
-            `learning_rates` if a loss or gradient was not finite: the last record is of that
-            step, which was not applied.
+            A record for each step: `loss`, `gradient_norm`, `tokens` (the sum of `padding_mask`),
+            `<name>_loss` for each loss, and every metric, as floats. Further entries of the engine
+            are also written to metrics.jsonl. If a loss or gradient is not finite, the last
+            record is that of this step, which was not applied, and the list is shorter than
+            `learning_rates`.
         """
 
     @abc.abstractmethod
     def variables(self) -> dict[str, keras.Variable]:
-        """Returns the variables that a checkpoint holds, by path; see `variables_by_path`.
+        """Returns the variables of a checkpoint by path; see `variables_by_path`.
 
-        Their values are current after each `run`. The trainer assigns values to them, and to the
-        variables of `model`, before and between calls of `run`, which starts from these.
+        Their values must be current after each `run`. The trainer may assign values to them and to
+        the variables of `model` before and between calls of `run`, which must use these values.
         """
 
 
 class Evaluator(abc.ABC):
-    """Evaluates a task model without training it, with the values that its variables have now."""
+    """Evaluates a task model with the current values of its variables."""
 
     @abc.abstractmethod
     def run(
@@ -87,14 +87,14 @@ class Evaluator(abc.ABC):
 
         Args:
             batches: `StreamBatches` or `TableBatches` of one epoch.
-            stop: Called between batches, on all workers alike; True ends the evaluation.
+            stop: Function called between batches on all workers; if it returns True, the
+                evaluation ends.
 
         Returns:
-            None if `stop` ended it, else `(results, rows)`. `results` has `loss`, `<name>_loss`
-            and every metric, each a weighted mean over all examples. `rows` is the gathered
-            output, in the order of the batches, padded with 0 where they differ in length; None
-            if no output was asked for. `keras_attn.training.evaluation` computes both from sums
-            of each batch.
+            None if `stop` ended the evaluation, else `(results, rows)`. `results` has `loss`,
+            `<name>_loss` and every metric, each a weighted mean over all examples. `rows` is the
+            requested output of all rows in the order of the batches, padded with 0 to the same
+            length, or None. `keras_attn.training.evaluation` computes both from sums of batches.
         """
 
 
@@ -105,9 +105,9 @@ class Engine(abc.ABC):
     `UserError` if the devices do not exist.
 
     Attributes:
-        num_replicas: Replicas among which the rows of a global batch are divided.
-        is_chief: Whether this process takes the decisions and writes the files.
-        fixed_shapes: Whether all batches must have one shape.
+        num_replicas: Number of replicas, which divide the rows of a global batch.
+        is_chief: Whether this process makes the decisions and writes the files.
+        fixed_shapes: Whether all batches must have the same shape.
     """
 
     num_replicas: int = 1
@@ -119,15 +119,15 @@ class Engine(abc.ABC):
         """Returns a description of the devices, such as `2 x GPU`."""
 
     def free_memory(self) -> int | None:
-        """Returns the bytes that each device can still take; None if unknown.
+        """Returns the free memory of each device in bytes; None if unknown.
 
-        By default the devices are CPUs, which share the memory of the machine.
+        The default assumes CPU devices, which share the memory of the machine.
         """
         free = memory.free_memory()
         return free and free // self.num_replicas
 
     def peak_memory(self) -> int | None:
-        """Returns the most bytes that a device, or this process, has held; None if unknown."""
+        """Returns the peak memory of a device, or of this process, in bytes; None if unknown."""
         return memory.peak_memory()
 
     def make_optimizer(
@@ -139,15 +139,16 @@ class Engine(abc.ABC):
         beta_2: float = 0.999,
         layer_decay: float = 1.0,
     ) -> Any:
-        """Makes and builds an optimizer; by default one of `keras_attn.training.optimizers`.
+        """Makes and builds an optimizer; the default is one of `keras_attn.training.optimizers`.
 
         Args:
             name: "adamw" or "lamb".
-            model: A built task model, made in `scope`.
-            weight_decay: Decoupled weight decay of all but biases and scales of norms.
+            model: A built task model, created in `scope`.
+            weight_decay: Decoupled weight decay of all weights except biases and the scales of
+                normalization layers.
             beta_2: Decay rate of the second moment.
             layer_decay: Factor of the learning rate from each layer of the backbone to the one
-                below; heads have the whole rate.
+                below; heads have the full rate.
         """
         return make_optimizer(
             name, model, weight_decay=weight_decay, beta_2=beta_2, layer_decay=layer_decay
@@ -167,12 +168,12 @@ class Engine(abc.ABC):
         """Makes the training step of a model.
 
         Args:
-            model: A built task model, made in `scope`.
-            optimizer: What `make_optimizer` returned, made in `scope`.
+            model: A built task model, created in `scope`.
+            optimizer: Result of `make_optimizer`, created in `scope`.
             accumulate: Number of micro-batches; see `Step`.
-            clip_norm: Upper bound of the global norm of the gradients; None or 0: unbounded.
+            clip_norm: Maximum global norm of the gradients; None or 0: no clipping.
             jit: Whether XLA compiles the step.
-            seed: Seed of dropout; masks differ by step, micro-batch and replica.
+            seed: Random seed of dropout; masks differ by step, micro-batch and replica.
         """
 
     @abc.abstractmethod
@@ -182,24 +183,24 @@ class Engine(abc.ABC):
         """Makes the evaluator of a model.
 
         Args:
-            model: A built task model, made in `scope`.
+            model: A built task model, created in `scope`.
             jit: Whether XLA compiles the evaluation.
-            rows: Name of an output to gather row by row, such as `"logits"`.
+            rows: Name of an output to return for all rows, such as `"logits"`.
         """
 
     def scope(self) -> contextlib.AbstractContextManager:
-        """Context in which models and optimizers are made."""
+        """Returns the context in which models and optimizers are created."""
         return contextlib.nullcontext()
 
     def agree(self, values: Sequence[float] | np.ndarray) -> np.ndarray:
-        """Returns the chief's values on every worker, as a float64 vector.
+        """Returns the values of the chief on every worker, as a float64 vector.
 
-        Decisions that depend on a clock or a signal differ between workers; this makes them one.
+        Decisions that depend on a clock or a signal would otherwise differ between workers.
         """
         return np.asarray(values, np.float64)
 
     def any(self, flag: Any) -> bool:
-        """Whether `flag` is true on any worker."""
+        """Returns whether `flag` is true on any worker."""
         return bool(flag)
 
     def meet(self) -> None:

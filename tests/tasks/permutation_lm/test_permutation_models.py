@@ -218,5 +218,5 @@ def test_its_workdir_is_none_of_another_model(trained):
         load(str(trained[0]))
     with pytest.raises(UserError, match=message):
         embed_texts(str(trained[0]), ["a"])
-    with pytest.raises(UserError, match="causal language model is needed.*permutation_modeling"):
+    with pytest.raises(UserError, match="contain a causal language model.*permutation_modeling"):
         generate_texts(str(trained[0]), ["a"])

@@ -238,7 +238,7 @@ def test_files_and_streams_keep_order_and_empty_lines(translator, tmp_path, caps
     translate_file(workdir, str(tmp_path / "in.txt"), str(tmp_path / "out.txt"))
     lines = ["rot Katze", "", "groß Vogel", "Hund"]
     assert (tmp_path / "out.txt").read_text() == "".join(f"{line}\n" for line in lines)
-    assert "4 lines translated, 0 left empty" in capsys.readouterr().err
+    assert "4 lines translated, 0 skipped" in capsys.readouterr().err
     stream = io.TextIOWrapper(io.BytesIO((tmp_path / "in.txt").read_bytes()))
     monkeypatch.setattr(sys, "stdin", stream)
     translate_file(workdir, "-", nbest=2, with_scores=True, alignments=True)
@@ -266,8 +266,8 @@ def test_long_files_keep_their_order_and_the_numbers_of_their_lines(translator, 
 def test_lines_that_cannot_be_translated_are_errors_or_counted(translator, tmp_path, capsys):
     workdir, path = str(translator[0]), tmp_path / "in.txt"
     for content, message in (
-        (b"dog\n\xff\n", "Text in utf-8.*line 2"),
-        (b"dog\n" + b"cat " * 40 + b"\n", "A line of at most 31 tokens.*line 2"),
+        (b"dog\n\xff\n", "A line must be valid UTF-8.*line 2"),
+        (b"dog\n" + b"cat " * 40 + b"\n", "A line must have at most 31 tokens.*line 2"),
     ):
         path.write_bytes(content)
         with pytest.raises(UserError, match=message):
@@ -275,7 +275,7 @@ def test_lines_that_cannot_be_translated_are_errors_or_counted(translator, tmp_p
         assert not (tmp_path / "out.txt").exists()
         translate_file(workdir, str(path), on_bad_text="skip")
         captured = capsys.readouterr()
-        assert captured.out == "Hund\n\n" and "1 left empty" in captured.err
+        assert captured.out == "Hund\n\n" and "1 skipped" in captured.err
 
 
 def test_a_line_is_answered_before_the_next_is_there(translator, capsys, monkeypatch):
@@ -394,7 +394,7 @@ def test_a_translator_starts_from_another(translator, corpus, tmp_path):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"beam": 2.5}, "beam must be 1, 2, …. Received: beam=2.5"),
+        ({"beam": 2.5}, "beam must be a positive integer. Received: beam=2.5"),
         ({"beam": 0}, "beam=0"),
         ({"batch_size": 0}, "batch_size=0"),
         ({"beam": 2, "nbest": 3}, r"nbest must be in \[1, 2\]"),

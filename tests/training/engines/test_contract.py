@@ -1,4 +1,4 @@
-"""An engine needs no more than its contract: the trainer runs on one of NumPy."""
+"""The contract of engines is sufficient: the trainer runs on an engine of NumPy."""
 
 import dataclasses
 import os
@@ -56,7 +56,7 @@ def _train(engine, folder, steps, stop_at=None):
     return trainer
 
 
-def test_numpy_trains_as_tensorflow_does(tmp_path):
+def test_numpy_trains_like_tensorflow(tmp_path):
     found = [
         _train(engine, tmp_path / name, 12)
         for name, engine in (
@@ -118,7 +118,9 @@ def test_an_engine_is_registered_by_one_line(numpy_engine):
         ("tensorflow", {"virtual_devices": -1}, "virtual_devices must be at least 0"),
     ],
 )
-def test_options_are_those_of_the_engine(numpy_engine, engine, options, message, tmp_path):
+def test_options_are_checked_by_the_declaration_of_the_engine(
+    numpy_engine, engine, options, message, tmp_path
+):
     config = finetuning_defaults()
     config.train.seeds = 2
     for run, one in ((pretrain, pretraining_defaults()), (finetune, config)):
@@ -127,7 +129,7 @@ def test_options_are_those_of_the_engine(numpy_engine, engine, options, message,
     assert not (tmp_path / "run").exists()
 
 
-def test_an_engine_of_another_backend_is_one_clear_error(numpy_engine, monkeypatch):
+def test_an_engine_of_another_backend_is_an_error(numpy_engine, monkeypatch):
     monkeypatch.setattr(
         numpy_engine, "FIELDS", dataclasses.replace(numpy_engine.FIELDS, backend="jax")
     )
@@ -136,7 +138,7 @@ def test_an_engine_of_another_backend_is_one_clear_error(numpy_engine, monkeypat
 
 
 def _pretrain(*arguments):
-    """The command with the engine of NumPy, on another backend, that prints what it would run."""
+    """Runs the command with the NumPy engine on another backend; it prints its options."""
     program = (
         "import os, pretrain.__main__ as command\n"
         "from keras_attn.cli import command_line\n"
@@ -171,8 +173,8 @@ def test_a_command_has_the_flags_and_the_backend_of_its_engine():
         "tensorflow [('engine', 'tensorflow'), ('pretrained', None), ('strategy', 'auto'), "
         "('tpu', None), ('virtual_devices', 0), ('workdir', None)]\n"
     )
-    said = _pretrain("--engine=numpy", "--help").stdout
-    assert "--floats  <float32|float64>: Floats to compute in." in said and "--strategy" not in said
+    text = _pretrain("--engine=numpy", "--help").stdout
+    assert "--floats  <float32|float64>: Floats to compute in." in text and "--strategy" not in text
     for arguments, message in (
         (["--engine=numpy", "--strategy=mirrored"], "flag --strategy"),
         (["--engine=nunpy"], "Did you mean numpy"),

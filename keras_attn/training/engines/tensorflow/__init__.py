@@ -1,1 +1,1 @@
-"""The engine of TensorFlow: one step on one device, many devices and many workers."""
+"""The TensorFlow engine, for one device, several devices and several workers."""

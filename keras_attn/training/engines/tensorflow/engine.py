@@ -1,4 +1,4 @@
-"""The engine of TensorFlow: the devices of a `tf.distribute` strategy."""
+"""The TensorFlow engine: the devices of a `tf.distribute` strategy."""
 
 import functools
 
@@ -90,7 +90,7 @@ ENGINE = TensorFlowEngine
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
-    """Whether this process writes files: worker 0, or the only one."""
+    """Returns whether this process writes files: worker 0, or the only worker."""
     resolver = strategy.cluster_resolver
     if resolver is None or isinstance(strategy, tf.distribute.TPUStrategy):
         return True

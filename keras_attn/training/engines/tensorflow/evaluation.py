@@ -10,7 +10,7 @@ from keras_attn.training.evaluation import Totals, evaluation_sums
 
 
 class TensorFlowEvaluator(Evaluator):
-    """The evaluator of a `TensorFlowEngine`; arguments as of `Engine.make_evaluator`."""
+    """The evaluator of a `TensorFlowEngine`; see `Engine.make_evaluator`."""
 
     def __init__(self, engine, model, *, jit=False, rows=None):
         self.model = model

@@ -1,4 +1,4 @@
-"""Global batches on their way to the replicas of a `tf.distribute` strategy."""
+"""Distribution of global batches to the replicas of a `tf.distribute` strategy."""
 
 import contextlib
 import functools
@@ -7,12 +7,12 @@ import tensorflow as tf
 
 
 class Feed:
-    """Iterable of distributed batches that raises its own errors.
+    """Iterable of distributed batches that raises the original errors of the batches.
 
-    TensorFlow makes batches in threads of its own, and one of its own kinds of any error there.
+    TensorFlow makes batches in threads, and replaces errors there by an error class of its own.
 
     Args:
-        dataset: `tf.data.Dataset`, or a distributed one.
+        dataset: `tf.data.Dataset`, or a distributed dataset.
         errors: List to which the function that makes the batches appends an error before it
             raises it.
     """
@@ -26,12 +26,12 @@ class Feed:
 
     @functools.cached_property
     def iterator(self):
-        """The one iterator of all calls of a training step."""
+        """Iterator that all calls of a training step share."""
         return iter(self.dataset)
 
     @contextlib.contextmanager
     def taking(self):
-        """Raises the error of the batches in place of TensorFlow's while they are taken."""
+        """Context in which an error of the batches replaces the error of TensorFlow."""
         try:
             yield
         except tf.errors.OpError as error:
@@ -46,11 +46,11 @@ def distributed_batches(batches, strategy, *, start, stop=None, accumulate=None,
     Args:
         batches: `StreamBatches` or `TableBatches`.
         strategy: `tf.distribute` strategy.
-        start: First global batch.
-        stop: End of the batches, or None for no end.
-        accumulate: Splits a replica's rows into that many micro-batches in a
-            new leading axis; None leaves them as they are.
-        prefetch: Batches made ahead.
+        start: Number of the first global batch.
+        stop: End of the batches; None: no end.
+        accumulate: Number of micro-batches, which become a new leading axis of the rows of a
+            replica; None: no such axis.
+        prefetch: Number of batches to prefetch per replica.
 
     Returns:
         A `Feed` of dicts.
@@ -87,13 +87,13 @@ def distributed_batches(batches, strategy, *, start, stop=None, accumulate=None,
             for name, array in batches.batch(start, 0, 1).items()
         }
         rows = tf.data.Dataset.from_generator(shares, output_signature=signature)
-        # There is nothing to tune, and at the end one may wait a minute for the tuner's sleep.
+        # There is nothing to tune, and the thread of the tuner may delay the end by a minute.
         options = tf.data.Options()
         options.autotune.enabled = False
         return rows.prefetch(prefetch * local).with_options(options)
 
     if isinstance(strategy, tf.distribute.OneDeviceStrategy):
-        # Not through the strategy, whose own iterators have such a tuner.
+        # Not distributed by the strategy, whose iterators use autotuning.
         return Feed(dataset(tf.distribute.InputContext()), errors)
     return Feed(strategy.distribute_datasets_from_function(dataset), errors)
 

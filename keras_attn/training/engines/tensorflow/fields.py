@@ -1,4 +1,4 @@
-"""The TensorFlow engine, as commands see it before TensorFlow is imported."""
+"""Declaration of the TensorFlow engine, which does not import TensorFlow."""
 
 import os
 
@@ -31,7 +31,7 @@ _CONNECTION_WORDS = ("unhealthy", "/task:", "onnection", "aborted", "recvmsg", "
 
 
 def check_several_runs(strategy="auto", **options):
-    """Raises a `UserError` if a process cannot train several models, one after the other."""
+    """Raises a `UserError` if one process cannot train several models consecutively."""
     if in_cluster() or strategy in ("multi_worker", "tpu"):
         raise UserError(
             "train.seeds and search require a single machine without a TPU. "

@@ -1,15 +1,15 @@
-"""Memory of GPUs."""
+"""Free memory of GPUs."""
 
 import subprocess
 
 import tensorflow as tf
 
-# What TensorFlow leaves of a GPU's memory to the driver and its libraries, and some reserve.
+# Fraction of the memory of a GPU that TensorFlow can allocate, with some reserve.
 USABLE_FRACTION = 0.9
 
 
 def free_gpu_memory(names):
-    """Least number of bytes that a GPU has free; None without nvidia-smi.
+    """Returns the free memory in bytes of the GPU that has the least; None without nvidia-smi.
 
     Args:
         names: Names of the devices.

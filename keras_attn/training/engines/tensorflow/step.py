@@ -1,11 +1,10 @@
-"""The training step: one result on one device, many devices and many workers.
+"""The training step, with the same result on one device, several devices and several workers.
 
-The weight sum of every loss (masked tokens, sentence pairs) is taken over the
-global batch before any gradient. Each replica then differentiates its share of
-`sum over losses of error / weight` in a function of tensors alone, which XLA
-may compile whole. Gradients are summed over replicas once, clipped by their
-global norm, checked and applied. So no mean of means, no clipping per replica.
-With float16 the shares are scaled up, and a step whose sums overflow is left out.
+The weights of each loss (masked tokens, sentence pairs) are summed over the global batch before
+any gradient. Each replica then differentiates its terms of `sum over losses of error / weight` in
+a function of tensors, which XLA can compile as a whole. Gradients are summed over replicas once,
+clipped by their global norm, checked and applied: there is no mean of means, and no clipping per
+replica. In float16 the loss is scaled, and a step whose gradients overflow is skipped.
 """
 
 import numpy as np
@@ -20,7 +19,7 @@ from keras_attn.training.variables import is_seed, variables_by_path
 
 
 class TensorFlowStep(Step):
-    """The step of a `TensorFlowEngine`; arguments as of `Engine.make_step`."""
+    """The step of a `TensorFlowEngine`; see `Engine.make_step`."""
 
     def __init__(self, engine, model, optimizer, *, accumulate=1, clip_norm=1.0, jit=False, seed=0):
         self.engine = engine
@@ -31,7 +30,7 @@ class TensorFlowStep(Step):
         self.clip_norm = clip_norm
         self.seed = seed
         self.loss_scale = None
-        self._names = ()  # of the values of a record, known when a step is traced
+        self._names = ()  # names of the values of a record, set when a step is traced
         if model.dtype_policy.name == "mixed_float16":
             with strategy.scope():
                 self.loss_scale = LossScale()
@@ -46,16 +45,16 @@ class TensorFlowStep(Step):
             batches, self.strategy, start=first_step, accumulate=self.accumulate
         )
         with feed.taking():
-            feed.iterator  # noqa: B018 - starts to read
+            feed.iterator  # noqa: B018 - starts reading
         return feed
 
     def run(self, feed, first_step, learning_rates):
-        """See `Step.run`; with float16 a record also has `loss_scale`, and `skipped`.
+        """See `Step.run`; in float16 a record also has `loss_scale` and `skipped`.
 
-        `skipped` is 1 for a step that was left out because a gradient overflowed; its
-        `gradient_norm` is 0.
+        `skipped` is 1 for a step that was skipped because a gradient overflowed; its
+        `gradient_norm` is then 0.
         """
-        # Padded to one shape: another number of steps must not trace the loop anew.
+        # Padded to a fixed shape, so that the loop is traced once for any number of steps.
         padded = np.zeros(self.max_steps, np.float32)
         padded[: len(learning_rates)] = learning_rates
         with feed.taking():
@@ -78,31 +77,31 @@ class TensorFlowStep(Step):
             (0, True, tf.TensorArray(tf.float32, size=steps, infer_shape=False)),
             parallel_iterations=1,
         )
-        # Rows that were never written cannot be stacked.
+        # `stack` would fail for records that were not written.
         return records.gather(tf.range(taken))
 
     def _step(self, batch, step, learning_rate):
-        # A plain function, not a compiled one: it holds the sums over replicas.
+        # Not compiled with XLA, because it contains the sums over replicas.
         scale = self.loss_scale.read() if self.loss_scale else tf.constant(1.0)
         results = self.strategy.run(self._replica_step, args=(batch, step, scale))
         gradients, factor, record, finite = tf.nest.map_structure(self._any_replica, results)
         sound = tf.math.is_finite(record["loss"])
-        use = goes_on = sound & finite
+        use = keep_going = sound & finite
         if self.loss_scale:
             self.loss_scale.update(finite)
-            goes_on = sound & (finite | (scale > 1.0))  # else no smaller one is left
-            skipped = goes_on & ~use
+            keep_going = sound & (finite | (scale > 1.0))  # the scale cannot be below 1
+            skipped = keep_going & ~use
             record["gradient_norm"] = tf.where(skipped, 0.0, record["gradient_norm"])
             record |= {"loss_scale": scale, "skipped": tf.cast(skipped, tf.float32)}
 
         def apply():
-            # Outside the replicas the optimizer adds up nothing over them.
+            # Outside the replicas the optimizer does not sum the gradients again.
             self.optimizer.learning_rate.assign(learning_rate)
             self.optimizer.apply(gradients, self.model.trainable_variables, factor)
-            return goes_on
+            return keep_going
 
         self._names = list(record)
-        return tf.stack(list(record.values())), tf.cond(use, apply, lambda: goes_on)
+        return tf.stack(list(record.values())), tf.cond(use, apply, lambda: keep_going)
 
     def _any_replica(self, value):
         return self.strategy.experimental_local_results(value)[0]
@@ -158,7 +157,7 @@ class TensorFlowStep(Step):
             lambda i, sums: (i + 1, tf.nest.map_structure(tf.add, sums, micro_batch(i))),
             (0, zeros),
             maximum_iterations=self.accumulate,
-            parallel_iterations=1,  # else it holds several micro-batches at a time
+            parallel_iterations=1,  # more would store several micro-batches at a time
         )[1]
 
     def _micro_batch(self, trainable, others, batch, scales, seed):
@@ -174,9 +173,9 @@ class TensorFlowStep(Step):
             errors = self.model.loss_errors(outputs, batch)
             loss = tf.add_n([errors[name] * scales[name] for name in sorted(scales)])
         gradients = tape.gradient(loss, trainable, unconnected_gradients="zero")
-        # Embeddings give sparse gradients, which can be neither summed over
-        # replicas under XLA nor clipped by norm with repeated rows.
-        # Where lengths vary, that of the positions' gradient must be said.
+        # The sparse gradients of embeddings can neither be summed over replicas under XLA nor be
+        # clipped by norm with repeated rows. With variable lengths, the gradient of the position
+        # embeddings has an unknown shape.
         gradients = [
             tf.ensure_shape(tf.convert_to_tensor(gradient), value.shape)
             for gradient, value in zip(gradients, trainable, strict=True)

@@ -14,24 +14,22 @@ EXAMPLE = (
 
 
 def make_strategy(name="auto", virtual_devices=0, tpu=None):
-    """Makes the strategy a run trains under.
+    """Makes the strategy of a run.
 
     Args:
-        name: One of `STRATEGIES`. `auto` takes `multi_worker` when TF_CONFIG names
-            several workers, `mirrored` with several GPUs or virtual devices,
-            else `one_device`.
-        virtual_devices: Splits the CPU into that many devices and uses no GPU, to try
-            `mirrored`. Must come before TensorFlow starts.
-        tpu: Address of the TPU for `tpu`; None or "" on a TPU machine itself.
+        name: One of `STRATEGIES`. `auto` selects `multi_worker` if TF_CONFIG names several workers,
+            `mirrored` with several GPUs or virtual devices, else `one_device`.
+        virtual_devices: Number of virtual CPU devices, without GPUs, to try `mirrored`; 0: none.
+            They must be set before TensorFlow is initialized.
+        tpu: Address of the TPU for `tpu`; None or "": the TPU of this machine.
 
     Raises:
-        UserError: For a cluster or TPU that is not there.
+        UserError: If the cluster or the TPU does not exist.
     """
     if virtual_devices:
         _split_cpu(virtual_devices)
     workers = _cluster_workers()
-    # Physical devices: to list logical ones would start TensorFlow, which the
-    # multi-worker strategy must do itself.
+    # Listing logical devices would initialize TensorFlow before the multi-worker strategy does.
     gpus = [] if virtual_devices else tf.config.list_physical_devices("GPU")
     if name == "auto":
         several = virtual_devices > 1 or len(gpus) > 1
@@ -41,8 +39,8 @@ def make_strategy(name="auto", virtual_devices=0, tpu=None):
     if name == "multi_worker":
         if not workers:
             raise UserError(
-                "--strategy=multi_worker needs the cluster in the environment variable "
-                f"TF_CONFIG, such as {EXAMPLE}. Received: no TF_CONFIG"
+                "--strategy=multi_worker requires the environment variable TF_CONFIG with the "
+                f"cluster, such as {EXAMPLE}. Received: no TF_CONFIG"
             )
         return _multi_worker_strategy()
     if name == "mirrored":
@@ -57,7 +55,7 @@ def _split_cpu(number):
             tf.config.list_physical_devices("CPU")[0],
             [tf.config.LogicalDeviceConfiguration() for _ in range(number)],
         )
-        tf.config.set_visible_devices([], "GPU")  # the multi-worker strategy takes what it sees
+        tf.config.set_visible_devices([], "GPU")  # the multi-worker strategy uses visible GPUs
     except RuntimeError:
         if len(tf.config.list_logical_devices("CPU")) != number:
             raise UserError(
@@ -81,13 +79,13 @@ def _cluster_workers():
         return sum(counts.values())
     except (ValueError, KeyError, TypeError, AttributeError):
         raise UserError(
-            "TF_CONFIG must be JSON with a cluster and the task in it that this "
-            f"process is, such as {EXAMPLE}. Received: {text}"
+            "TF_CONFIG must be JSON with a cluster, and the task of this process in it, "
+            f"such as {EXAMPLE}. Received: {text}"
         ) from None
 
 
-# A second strategy over the same devices would number its collectives from the start again,
-# and they would meet those of the first: one process has one.
+# One strategy per process: the collectives of a second strategy over the same devices would have
+# the same numbers as those of the first.
 @functools.cache
 def _mirrored_strategy(*devices):
     return tf.distribute.MirroredStrategy(devices)
@@ -95,9 +93,9 @@ def _mirrored_strategy(*devices):
 
 @functools.cache
 def _multi_worker_strategy():
-    # Heartbeats (TensorFlow's coordination service) end every collective within seconds of a
-    # worker's death. A timeout would also end those that wait for the chief to prepare text or
-    # to write a large checkpoint.
+    # The heartbeats of TensorFlow's coordination service end all collectives within seconds if a
+    # worker dies. A timeout would also end collectives that wait while the chief prepares text or
+    # writes a large checkpoint.
     return tf.distribute.MultiWorkerMirroredStrategy()
 
 
@@ -106,8 +104,8 @@ def _tpu_strategy(address):
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=address or "local")
         tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
-    except Exception as error:  # TensorFlow raises many kinds here, all of them "no TPU"
+    except Exception as error:  # various classes of TensorFlow errors
         lines = str(error).splitlines()
         reason = next((line for line in lines if "TPU" in line), lines[0] if lines else error)
-        raise UserError(f"No TPU could be reached. Received: --tpu={address}: {reason}") from error
+        raise UserError(f"Cannot reach the TPU. Received: --tpu={address}: {reason}") from error
     return tf.distribute.TPUStrategy(resolver)

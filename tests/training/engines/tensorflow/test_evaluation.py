@@ -1,4 +1,4 @@
-"""Evaluation counts every example once, however many there are, on any number of replicas."""
+"""Evaluation counts every example once, for any number of examples and replicas."""
 
 import keras
 import numpy as np
@@ -12,7 +12,7 @@ BATCH = 4
 
 
 class Scale(keras.Model):
-    """Output 2 x; its loss is the weighted mean of the output."""
+    """Model with output 2 x, whose loss is the weighted mean of the output."""
 
     def build(self, input_shape=None):
         self.factor = self.add_weight(name="factor", shape=(), initializer="ones")
@@ -60,7 +60,7 @@ def evaluator(request):
     return engine.make_evaluator(model, jit=jit, rows="value")
 
 
-def test_rows_of_batches_of_other_lengths_are_filled_up():
+def test_rows_of_batches_with_different_lengths_are_padded():
     class Lengths:
         batch_size, num_examples, num_batches, one_length, one_count = 2, 3, 2, False, True
 
@@ -80,7 +80,7 @@ def test_rows_of_batches_of_other_lengths_are_filled_up():
     )
 
 
-def test_it_gives_up_after_a_batch_when_asked_to(evaluator):
+def test_stop_ends_the_evaluation_between_batches(evaluator):
     batches = StreamBatches(Values(11), BATCH, once=True)
     asked = []
     assert evaluator.run(batches, lambda: asked.append(1) or len(asked) == 2) is None
@@ -88,10 +88,10 @@ def test_it_gives_up_after_a_batch_when_asked_to(evaluator):
 
 
 @pytest.mark.parametrize("good", [0, BATCH, 2 * BATCH])
-def test_data_that_are_damaged_end_it_with_their_own_error(evaluator, good):
+def test_damaged_data_end_the_evaluation_with_the_original_error(evaluator, good):
     class Damaged(Values):
         def rows(self, start, stop):
-            if stop > max(good, 1):  # the first row is looked at before anything starts
+            if stop > max(good, 1):  # the first row is read before the evaluation
                 raise UserError("The shard must be whole. Received: a.npz")
             return super().rows(start, stop)
 

@@ -1,4 +1,4 @@
-"""Replicas' rows tile the global batch, and evaluation sees every row once."""
+"""The rows of the replicas partition the global batch; evaluation reads every row once."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from keras_attn.training.engines.tensorflow.strategies import make_strategy
 
 
 class Numbers:
-    """A stream whose row n is n."""
+    """Stream with the number n as row n."""
 
     def __init__(self, num_examples=10):
         self.num_examples = num_examples
@@ -22,7 +22,7 @@ class Numbers:
 
 
 class Tables:
-    """Whole batches whose width differs."""
+    """Batches of different lengths."""
 
     batch_size, num_examples, num_batches = 4, 8, 2
     buckets = (1, 2)
@@ -42,7 +42,7 @@ def _by_replica(strategy, batch, name):
 
 @pytest.mark.parametrize("replicas", [1, 2])
 @pytest.mark.parametrize("accumulate", [1, 2, 4])
-def test_slices_of_replicas_and_micro_batches_tile_the_global_batch(replicas, accumulate):
+def test_replicas_and_micro_batches_partition_the_global_batch(replicas, accumulate):
     strategy = _strategy(replicas)
     feed = iter(
         distributed_batches(StreamBatches(Numbers(), 8), strategy, start=3, accumulate=accumulate)
@@ -56,7 +56,7 @@ def test_slices_of_replicas_and_micro_batches_tile_the_global_batch(replicas, ac
         np.testing.assert_array_equal(rows, np.arange(8 * index, 8 * index + 8))
 
 
-def test_tables_of_one_width_have_static_shapes():
+def test_tables_of_one_length_have_static_shapes():
     one, strategy = Tables(), _strategy(1)
     for buckets, width in (((1, 2), None), ((2,), 2)):
         one.buckets, one.batch = buckets, lambda index: {"grid": np.zeros((4, 2), np.int32)}
@@ -65,7 +65,7 @@ def test_tables_of_one_width_have_static_shapes():
 
 
 @pytest.mark.parametrize("replicas", [1, 2])
-def test_table_batches_keep_their_own_width(replicas):
+def test_table_batches_have_their_own_lengths(replicas):
     strategy = _strategy(replicas)
     feed = distributed_batches(TableBatches(Tables()), strategy, start=0, stop=2)
     batches = [np.concatenate(_by_replica(strategy, batch, "grid")) for batch in feed]
@@ -74,7 +74,7 @@ def test_table_batches_keep_their_own_width(replicas):
 
 
 class Damaged(Numbers):
-    """Row 17 cannot be read."""
+    """Stream whose row 17 cannot be read."""
 
     def __init__(self, error):
         super().__init__()
@@ -89,7 +89,7 @@ class Damaged(Numbers):
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("replicas", [1, 2])
 @pytest.mark.parametrize("error", [UserError("A file is needed."), MemoryError()], ids=repr)
-def test_an_error_of_the_source_is_raised_by_whatever_takes_its_batch(replicas, compiled, error):
+def test_an_error_of_the_source_is_raised_where_its_batch_is_used(replicas, compiled, error):
     strategy = _strategy(replicas)
     feed = distributed_batches(StreamBatches(Damaged(error), 8), strategy, start=0)
     batches = iter(feed)
@@ -103,14 +103,14 @@ def test_an_error_of_the_source_is_raised_by_whatever_takes_its_batch(replicas, 
     assert raised.value is error
 
 
-def test_an_error_besides_the_batches_stays_what_it_is():
+def test_other_errors_of_tensorflow_are_not_replaced():
     feed = distributed_batches(StreamBatches(Numbers(), 8), _strategy(1), start=0)
     with pytest.raises(tf.errors.InvalidArgumentError), feed.taking():
         tf.debugging.assert_equal(next(iter(feed))["number"], 0)
 
 
 @pytest.mark.parametrize(("examples", "size"), [(10, 4), (3, 8), (8, 8), (1, 1), (9, 8)])
-def test_evaluation_gives_each_row_weight_once(examples, size):
+def test_evaluation_counts_each_row_once(examples, size):
     batches = StreamBatches(Numbers(examples), size, once=True)
     parts = [batches.batch(index, 0, size) for index in range(batches.num_batches)]
     numbers = np.concatenate([part["number"] for part in parts])
@@ -120,7 +120,7 @@ def test_evaluation_gives_each_row_weight_once(examples, size):
 
 
 @pytest.mark.parametrize("limit", [1, 3, 7, 10, 99])
-def test_a_limited_evaluation_spreads_over_all_rows_without_repeating(limit):
+def test_a_limited_evaluation_is_spread_over_all_rows_without_repetition(limit):
     batches = StreamBatches(Numbers(10), 4, once=True, limit=limit)
     parts = [batches.batch(index, 0, 4) for index in range(batches.num_batches)]
     weights = np.concatenate([part["sample_weight"] for part in parts])
@@ -129,8 +129,8 @@ def test_a_limited_evaluation_spreads_over_all_rows_without_repeating(limit):
     assert numbers[-1] >= 10 - -(-10 // limit)
 
 
-def test_nothing_is_tuned_whose_sleep_would_be_waited_for():
-    # RootDataset::Iterator waits for its tuner's thread, which may sleep for a minute.
+def test_autotuning_is_disabled():
+    # RootDataset::Iterator waits for the autotuning thread, which may sleep for a minute.
     feed = distributed_batches(
         StreamBatches(Numbers(8), 4), tf.distribute.OneDeviceStrategy("/cpu:0"), start=0
     )

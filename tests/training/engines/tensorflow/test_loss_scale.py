@@ -1,4 +1,4 @@
-"""Loss scaling of float16: what overflows is left out on every replica, and nothing else."""
+"""Loss scaling of float16: all replicas skip a step that overflows, and no other step."""
 
 import keras
 import numpy as np
@@ -12,7 +12,7 @@ from tests.support.regression import RATE, ROWS, SGD, BertRows, Examples, Regres
 
 
 class HalfRegression(Regression):
-    """The product in float16."""
+    """Computes the product in float16."""
 
     def __init__(self):
         super().__init__(dtype="mixed_float16", name="half")
@@ -42,9 +42,9 @@ def _numpy_step(slope, data, number):
 @pytest.mark.parametrize(
     ("replicas", "accumulate", "jit"), [(1, 1, False), (2, 1, False), (2, 2, True)]
 )
-def test_steps_that_overflow_are_left_out_and_the_others_equal_numpy(replicas, accumulate, jit):
+def test_steps_that_overflow_are_skipped_and_the_others_equal_numpy(replicas, accumulate, jit):
     source = Examples()
-    # Row 7 belongs to the last replica alone: the others must leave the step out, too.
+    # Only the last replica has row 7; the others must also skip the step.
     source.arrays["label"][ROWS - 1] = 400.0
     source.arrays["weight"][ROWS - 1] = 1.0
     step, feed = _step(
@@ -61,9 +61,11 @@ def test_steps_that_overflow_are_left_out_and_the_others_equal_numpy(replicas, a
     assert step.optimizer.iterations.numpy() == 5
 
 
-def test_the_run_stops_where_no_scale_helps():
+def test_the_run_stops_if_no_scale_prevents_overflow():
     source = Examples()
-    source.arrays["label"][:] = 1e6  # twice that is the gradient of a value: float16 ends at 65,504
+    source.arrays["label"][:] = (
+        1e6  # the gradient is twice as large; the maximum of float16 is 65,504
+    )
     step, feed = _step(HalfRegression, source)
     rows = step.run(feed, 0, np.full(20, RATE))
     assert [row["loss_scale"] for row in rows] == [2.0**k for k in range(15, -1, -1)]
@@ -71,19 +73,19 @@ def test_the_run_stops_where_no_scale_helps():
     np.testing.assert_array_equal(step.model.slope.numpy(), np.ones(3))
 
 
-def test_the_scale_rises_after_2000_good_steps_and_is_part_of_a_checkpoint():
+def test_the_scale_rises_after_2000_finite_steps_and_is_saved_in_checkpoints():
     step, feed = _step(HalfRegression, Examples())
     step.loss_scale.value.assign(64.0)
     step.loss_scale.good_steps.assign(1998)
     scales = [row["loss_scale"] for row in step.run(feed, 0, np.full(4, RATE))]
     assert scales == [64, 64, 128, 128]
-    kept = read_values(step.variables())
+    saved = read_values(step.variables())
     other, _ = _step(HalfRegression, Examples())
-    assign_values(other.variables(), kept, "It")
+    assign_values(other.variables(), saved, "It")
     assert other.loss_scale.value.numpy() == 128 and other.loss_scale.good_steps.numpy() == 2
 
 
-def test_bert_learns_in_float16_what_it_learns_in_float32():
+def test_bert_learns_in_float16_as_in_float32():
     def bert(policy):
         def make():
             backbone = BertEncoder(50, 1, 8, 2, dropout=0.0, max_length=16, seed=1, dtype=policy)

@@ -1,4 +1,4 @@
-"""One update against NumPy; randomness, stopping and tracing of the step."""
+"""Updates equal NumPy; randomness, stopping and tracing of the step."""
 
 import keras
 import numpy as np
@@ -15,7 +15,7 @@ WIDTH = 64
 
 
 class Dropped(keras.Model):
-    """Row r of the batch uses row r of the weights; its gradient is its dropout mask."""
+    """Model whose gradient of weight row r is the dropout mask of row r of the batch."""
 
     def build(self, input_shape=None):
         self.table = self.add_weight(name="table", shape=(ROWS, WIDTH), initializer="zeros")
@@ -86,7 +86,7 @@ def _numpy_steps(count, clip_norm):
         (1, 2, False, None),
     ],
 )
-def test_updates_equal_numpy_however_the_batch_is_split(replicas, accumulate, jit, clip_norm):
+def test_updates_equal_numpy_for_any_split_of_the_batch(replicas, accumulate, jit, clip_norm):
     step, model, feed = _trainer(
         Regression, Examples(), replicas, accumulate=accumulate, jit=jit, clip_norm=clip_norm
     )
@@ -103,7 +103,7 @@ def test_updates_equal_numpy_however_the_batch_is_split(replicas, accumulate, ji
 
 
 @pytest.mark.parametrize("replicas", [1, 2])
-def test_a_step_that_is_not_finite_is_reported_and_neither_applied_nor_passed(replicas):
+def test_a_step_that_is_not_finite_is_reported_not_applied_and_the_last(replicas):
     step, model, feed = _trainer(Regression, Examples(poison=2 * ROWS + 7), replicas, clip_norm=0.5)
     rows = step.run(feed, 0, np.full(5, RATE))
     assert len(rows) == 3
@@ -114,7 +114,7 @@ def test_a_step_that_is_not_finite_is_reported_and_neither_applied_nor_passed(re
 
 def test_an_infinite_gradient_of_a_finite_loss_is_not_applied():
     source = Examples()
-    source.arrays["x"][:] = 1e19  # loss is 0 * error, the gradient's norm overflows
+    source.arrays["x"][:] = 1e19  # the loss is 0, and the norm of the gradient overflows
     source.arrays["label"][:] = np.float32(3e19)
     source.arrays["label"][0] = np.float32(2e19)
     source.arrays["weight"][:] = 1e-2
@@ -125,7 +125,7 @@ def test_an_infinite_gradient_of_a_finite_loss_is_not_applied():
 
 
 def _masks(replicas, accumulate, seed=1, jit=False, steps=2):
-    """The dropout mask of each row in each step: `(steps, ROWS, WIDTH)`."""
+    """Returns the dropout mask of each row in each step: `(steps, ROWS, WIDTH)`."""
     step, model, feed = _trainer(
         Dropped, RowNumbers(), replicas, accumulate=accumulate, jit=jit, clip_norm=None, seed=seed
     )
@@ -138,19 +138,19 @@ def _masks(replicas, accumulate, seed=1, jit=False, steps=2):
 
 
 @pytest.mark.parametrize("jit", [False, True])
-def test_rows_micro_batches_replicas_and_steps_have_masks_of_their_own(jit):
+def test_rows_micro_batches_replicas_and_steps_have_different_masks(jit):
     masks = _masks(2, 2, jit=jit).reshape(-1, WIDTH)
     assert len({mask.tobytes() for mask in masks}) == 2 * ROWS
     assert 0.4 < masks.mean() < 0.6
 
 
-def test_the_same_seed_gives_the_same_masks_and_another_others():
+def test_masks_depend_on_the_seed():
     first = _masks(1, 2)
     np.testing.assert_array_equal(first, _masks(1, 2))
     assert not np.array_equal(first, _masks(1, 2, seed=2))
 
 
-def test_calls_of_any_length_take_the_same_steps_and_trace_the_loop_once_or_twice():
+def test_calls_of_any_length_run_the_same_steps_and_trace_the_loop_once_or_twice():
     lengths = (1, 3, 2, 5)
     step, model, feed = _trainer(Regression, Examples())
     for number, length in enumerate(lengths):
@@ -166,7 +166,7 @@ def _bert(dropout, dtype=None):
 
 @pytest.mark.runs
 @pytest.mark.parametrize("accumulate", [1, 2])
-def test_the_replica_step_of_bert_compiles_whole_and_every_shape_is_static(accumulate):
+def test_the_replica_step_of_bert_compiles_with_static_shapes(accumulate):
     step, _, feed = _trainer(lambda: _bert(0.1), BertRows(), jit=True, accumulate=accumulate)
     compiled, arguments = step._gradients, []
     step._gradients = lambda *args: arguments.append(args) or compiled(*args)
@@ -175,11 +175,11 @@ def test_the_replica_step_of_bert_compiles_whole_and_every_shape_is_static(accum
     like = tf.nest.map_structure(lambda x: tf.zeros(x.shape, x.dtype), arguments[0])
     program = compiled.experimental_get_compiler_ir(*like)(stage="hlo")
     assert "f32[50,8]" in program
-    assert "<=" not in program and "custom-call" not in program  # bounds, ways out of XLA
+    assert "<=" not in program and "custom-call" not in program  # dynamic shapes, calls out of XLA
 
 
 def _three_steps(source, dtype, **options):
-    # Dropout's masks differ from one way to split a batch to the next.
+    # Dropout masks depend on how a batch is split.
     step, model, feed = _trainer(lambda: _bert(0.0, dtype), source, **options)
     before = [weight.numpy() for weight in model.trainable_variables]
     rows = step.run(feed, 0, np.full(3, RATE))
@@ -218,7 +218,7 @@ def test_one_micro_batch_is_in_memory_at_a_time():
 @pytest.mark.parametrize(
     "dtype", ["float32", pytest.param("mixed_bfloat16", marks=pytest.mark.slow), "mixed_float16"]
 )
-def test_parts_that_are_compiled_change_no_result(replicas, accumulate, dtype, monkeypatch):
+def test_compiled_functions_do_not_change_results(replicas, accumulate, dtype, monkeypatch):
     options = {"replicas": replicas, "accumulate": accumulate}
     monkeypatch.setattr(graphs, "WORTH_COMPILING", 2**62)
     plain, plain_changes = _three_steps(BertRows(), dtype, **options)

@@ -1,4 +1,4 @@
-"""The choice of a strategy, and its mistakes."""
+"""Choice of the strategy, and its errors."""
 
 import json
 
@@ -12,7 +12,7 @@ from keras_attn.training.engines.tensorflow.engine import is_chief
 from keras_attn.training.engines.tensorflow.strategies import make_strategy
 
 
-def test_auto_takes_one_device_where_there_is_one():
+def test_auto_selects_one_device_if_there_is_one():
     assert isinstance(make_strategy("auto"), tf.distribute.OneDeviceStrategy)
 
 
@@ -50,7 +50,7 @@ def test_one_process_agrees_with_itself():
         ),
     ],
 )
-def test_what_cannot_be_made_is_an_error_for_the_user(monkeypatch, name, config, message):
+def test_invalid_strategies_are_user_errors(monkeypatch, name, config, message):
     monkeypatch.delenv("TF_CONFIG", raising=False)
     if config is not None:
         monkeypatch.setenv("TF_CONFIG", config)
@@ -81,7 +81,7 @@ def test_the_chief_is_the_chief_or_else_worker_0(monkeypatch, with_chief):
     assert strategies._cluster_workers() == (3 if with_chief else 2)
 
 
-def test_virtual_devices_after_tensorflow_started_are_an_error_unless_they_are_there():
+def test_virtual_devices_cannot_change_after_tensorflow_is_initialized():
     assert make_strategy("mirrored", virtual_devices=2).num_replicas_in_sync == 2
     with pytest.raises(UserError, match="before TensorFlow is first used.*virtual_devices=3"):
         make_strategy("mirrored", virtual_devices=3)
