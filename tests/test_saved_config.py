@@ -171,5 +171,5 @@ def test_byte_pairs_are_not_lower_cased(tmp_path):
     saved = json.loads(path.read_text())
     saved["config"]["data"]["lowercase"] = True
     path.write_text(json.dumps(saved))
-    with pytest.raises(UserError, match="lowercase must be False with a tokenizer of GPT-2"):
+    with pytest.raises(UserError, match="lowercase must be False for the tokenizer of GPT-2"):
         load(tmp_path / "model")

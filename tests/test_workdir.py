@@ -40,10 +40,10 @@ def workdir(tmp_path):
         ({"names": ["a", "\ud800"], "pairs": False}, "names must be a list of strings"),
         (
             {"names": ["a", "b", "a"], "pairs": False},
-            "names must be different. Received: 'a' twice",
+            "names must be distinct. Received: 'a' twice",
         ),
         ({"names": ["a", "b"], "pairs": 1}, "pairs must be true, false or null. Received: 1"),
-        ({"names": ["a", "b"]}, "must be that of a classifier"),
+        ({"names": ["a", "b"]}, "must contain names and pairs"),
         ([], "labels.json must be a JSON object"),
     ],
 )
@@ -58,7 +58,7 @@ def test_labels_are_as_many_as_the_model_has_classes(kind, tmp_path):
     folder = write_workdir(kind, tmp_path / kind)
     for names in (["a", "b"], ["a", "b", "c", "d"]):
         Workdir(folder).write_json("labels.json", {"names": names, "pairs": False})
-        with pytest.raises(UserError, match=f"each of the 3 classes.*{len(names)} names in"):
+        with pytest.raises(UserError, match=f"The model has 3 classes.*{len(names)} names in"):
             convert.read(folder)
 
 
@@ -71,7 +71,7 @@ def test_labels_of_classes_and_of_a_regression_are_read(workdir):
 @pytest.mark.parametrize("threshold", ["NaN", "-Infinity", "true", '"1"', "[]"])
 def test_a_threshold_is_a_finite_number(workdir, threshold):
     pathlib.Path(workdir / "reading.json").write_text(f'{{"threshold": {threshold}}}')
-    with pytest.raises(UserError, match="with a threshold"):
+    with pytest.raises(UserError, match="must contain the threshold"):
         read_threshold(workdir)
 
 

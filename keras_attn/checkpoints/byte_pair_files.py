@@ -131,7 +131,7 @@ def _model_of(tokenizer, path):
         for pair in model["merges"]
     ]
     if any(len(pair) != 2 or not all(isinstance(token, str) for token in pair) for pair in merges):
-        raise UserError(f"model.merges must be pairs of tokens. Received: other values in {path}")
+        raise UserError(f"The merges must be pairs of tokens. Received: other values in {path}")
     return tokens, merges
 
 

@@ -110,7 +110,7 @@ def _model_of(found, path):
         encoded = b"".join(_field(1, _piece(*piece)) for piece in pieces)
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise UserError(
-            f"model.vocab must be a list of tokens with scores. Received: other values in {path}"
+            f"The vocabulary must be a list of tokens with scores. Received: other values in {path}"
         ) from error
     if added:
         raise UserError(f"Added tokens are not supported. Received: {added[0]} in {path}")
