@@ -198,7 +198,9 @@ def test_weights_of_other_dtypes_are_rejected(folders, tmp_path, name, dtype):
     arrays = dict(np.load(path))
     last = sorted(arrays)[-2]
     np.savez(path, **{**arrays, last: np.ones(arrays[last].shape, dtype)})
-    with pytest.raises(UserError, match=f"must (hold|be).*float32.*Received: ({dtype}|.*S4|bytes)"):
+    with pytest.raises(
+        UserError, match=f"must (contain|be).*float32.*Received: ({dtype}|.*S4|bytes)"
+    ):
         load(str(folder))
 
 

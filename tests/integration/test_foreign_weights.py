@@ -240,7 +240,7 @@ def test_full_sentences_have_no_next_sentence_head(texts, tmp_path):
 
 def test_a_converted_model_cannot_be_resumed(texts, tmp_path):
     keras_attn.convert(GOLDEN / "pretraining", tmp_path / "run")
-    with pytest.raises(UserError, match="to start from: --pretrained"):
+    with pytest.raises(UserError, match="Use it as --pretrained"):
         pretrain(_pretraining(texts), tmp_path / "run")
 
 
@@ -339,7 +339,7 @@ def test_mask_predictions_are_the_largest_logits():
             [one["probability"] for one in predictions], expected[best], rtol=1e-4
         )
     assert len(model.fill_mask(["a [MASK]", "[MASK] b"], top=1)) == 2
-    with pytest.raises(UserError, match="A text with .MASK. is needed"):
+    with pytest.raises(UserError, match="The text must contain .MASK."):
         model.fill_mask("a b")
     with pytest.raises(UserError, match="at most 16 tokens"):
         model.fill_mask("[MASK] " + "a " * 20)

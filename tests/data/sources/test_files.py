@@ -118,5 +118,5 @@ def test_a_name_that_is_not_utf_8_is_an_error(tmp_path):
     ):
         with pytest.raises(UserError, match="must be UTF-8|does not exist"):
             find_files(source)
-    with pytest.raises(UserError, match=r"must be UTF-8; rename.*workdir=.*caf\\udce9"):
+    with pytest.raises(UserError, match=r"must be UTF-8. Rename.*workdir=.*caf\\udce9"):
         check_path(path, "workdir")

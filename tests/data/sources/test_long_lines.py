@@ -15,7 +15,7 @@ from keras_attn.data.sources.table_formats import BadRow, Lines
 from keras_attn.data.sources.tables import read_table
 from keras_attn.data.sources.text_sources import plan_source, read_task
 from keras_attn.errors import UserError
-from keras_attn.inference.translate_files import _chunks_as_they_come
+from keras_attn.inference.translate_files import _stream_chunks
 from keras_attn.tasks.translation.parallel_text import read_parallel
 
 LONG = "é" * 600  # 1,200 bytes
@@ -152,7 +152,7 @@ def test_lines_to_translate_are_bounded_in_files_and_streams(tmp_path):
     found = read_parallel(*paths, max_line=1000, on_bad_text="skip")
     assert (found.sources, found.skipped) == (["eins", "drei"], {"too long": 1})
     stream = io.BytesIO(f"\ufeffeins\r\n{LONG}\n{LONG * 300}\ndrei".encode())
-    lines = [line for chunk in _chunks_as_they_come(stream, 1000) for line in chunk]
+    lines = [line for chunk in _stream_chunks(stream, 1000) for line in chunk]
     assert [isinstance(line, BadRow) for line in lines] == [False, True, True, False]
     assert (lines[0], lines[3]) == ("eins", "drei")
-    assert list(_chunks_as_they_come(io.BytesIO(b"eins\rzwei\r"), 1000)) == [["eins", "zwei"]]
+    assert list(_stream_chunks(io.BytesIO(b"eins\rzwei\r"), 1000)) == [["eins", "zwei"]]

@@ -8,7 +8,7 @@ import pytest
 
 from keras_attn import load
 from keras_attn.errors import UserError
-from keras_attn.inference.generate_files import BETWEEN, generate_texts
+from keras_attn.inference.generate_files import SEPARATOR, generate_texts
 from keras_attn.models import GPT2, GPT2LanguageModel
 from keras_attn.ops.kernels import tensorflow_graphs as graphs
 from keras_attn.tasks.causal_lm import generator as generating
@@ -192,7 +192,7 @@ def test_files_and_prompts_are_answered(trained, generator, tmp_path, capsys):
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert lines == generator.generate(["the cat", "", "a dog"], 5, temperature=0, nbest=1)
     generate_texts(str(trained[0]), ["the cat"], max_tokens=5, temperature=0)
-    assert capsys.readouterr().out == f"{lines[0][0]['text']}\n{BETWEEN}\n"
+    assert capsys.readouterr().out == f"{lines[0][0]['text']}\n{SEPARATOR}\n"
 
 
 def test_all_prompts_are_checked_before_generation(trained, tmp_path, monkeypatch):
