@@ -426,6 +426,12 @@ def test_what_is_drawn_differs_from_step_to_step_and_call_to_call_and_repeats_by
         (lambda: BahdanauDecoderCell(0), "units=0"),
         (lambda: BahdanauDecoderCell(2, readout="mean"), "readout='mean'"),
         (lambda: BahdanauDecoderCell(2, readout_state="next"), "readout_state='next'"),
+        (
+            lambda: AttentionCell(
+                keras.layers.GRUCell(2), Attention(), "attend_first", combine="relu"
+            ),
+            "combine must be a layer or None. Received: combine='relu'",
+        ),
         (lambda: luong_cell(query_inputs=True), 'order="attend_first".*query_inputs=True'),
         (lambda: luong_cell(combine=keras.layers.Dense(2)), 'order="attend_first".*combine='),
         (lambda: IntraAttentionLSTMCell(2, 0), "max_length=0"),

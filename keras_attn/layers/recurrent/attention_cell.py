@@ -118,6 +118,10 @@ class AttentionCell(CheckedLayer):
                 "AttentionCell: attention must be a layer or None. "
                 f"Received: attention={attention!r}"
             )
+        if combine is not None and not isinstance(combine, keras.layers.Layer):
+            raise ValueError(
+                f"AttentionCell: combine must be a layer or None. Received: combine={combine!r}"
+            )
         _require_call(attention)
         for one in getattr(cell, "cells", [cell]):
             if getattr(one, "dropout", 0) or getattr(one, "recurrent_dropout", 0):
@@ -131,7 +135,7 @@ class AttentionCell(CheckedLayer):
         self.order = order
         self.input_feeding = input_feeding
         self.query_inputs = query_inputs
-        self.combine = combine
+        self.combine: Any = combine
         inner = attention.attention if isinstance(attention, LuongAttention) else attention
         self._inner = inner
         if isinstance(inner, HardAttention) and inner.estimator == "reinforce":
