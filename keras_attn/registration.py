@@ -71,6 +71,8 @@ CLASSES = {
         "LuongSeq2Seq",
         "PointerGenerator",
         "PointerNetwork",
+        "RecurrentClassifier",
+        "RecurrentEncoder",
         "Transformer",
         "XLNet",
         "XLNetClassifier",

@@ -20,8 +20,9 @@ class AttentiveConvPooling(CheckedLayer):
     """Attention pooling of convolution outputs, where the query is the final state of a BiLSTM.
 
     `c = activation(conv(x))`, `s` the last states of a BiLSTM over x,
-    `a = softmax_t(s^T tanh(W c_t + b))`, `output = [sum_t a_t c_t; s]`. The convolution uses zero
-    padding and sees zeros at masked steps; the output of a fully masked row is 0.
+    `a = softmax_t(s^T tanh(W c_t + b))`, `output = [sum_t a_t c_t; s]`, without s if
+    `return_state=False`. The convolution uses zero padding and sees zeros at masked steps; the
+    output of a fully masked row is 0.
 
     Args:
         filters: Number F of convolution filters.
@@ -30,6 +31,7 @@ class AttentiveConvPooling(CheckedLayer):
         activation: Activation of the convolution.
         kernel_initializer: Initializer of the convolution kernel and of W.
         seed: Integer seed of the initial weights.
+        return_state: Whether the output ends with the states s of the BiLSTM.
 
     Call arguments:
         inputs: `(B, T, D)`.
@@ -38,7 +40,8 @@ class AttentiveConvPooling(CheckedLayer):
         return_attention_scores: Whether to also return the attention weights.
 
     Returns:
-        `(B, F + 2 U)`; with `return_attention_scores` then the weights, `(B, T)`.
+        `(B, F + 2 U)`, or `(B, F)` without the states; with `return_attention_scores` then the
+        weights, `(B, T)`.
 
     Raises:
         ValueError: If a size is not positive or a mask is float.
@@ -68,6 +71,7 @@ class AttentiveConvPooling(CheckedLayer):
         activation: Activation = "relu",
         kernel_initializer: Initializer = "glorot_uniform",
         seed: int | None = None,
+        return_state: bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -78,6 +82,7 @@ class AttentiveConvPooling(CheckedLayer):
         self.activation = keras.activations.get(activation)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.seed = seed
+        self.return_state = return_state
         self.supports_masking = True
 
     def build(self, input_shape: Shape) -> None:
@@ -121,14 +126,14 @@ class AttentiveConvPooling(CheckedLayer):
         pooled, weights = self.attention(
             found, mask=mask, query=query, return_attention_scores=True
         )
-        output = ops.concatenate([pooled, query], axis=-1)
+        output = ops.concatenate([pooled, query], axis=-1) if self.return_state else pooled
         return (output, weights) if return_attention_scores else output
 
     def compute_mask(self, inputs: Nest, previous_mask: Nest) -> None:
         return None
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
-        return input_shape[0], self.filters + 2 * self.lstm_units
+        return input_shape[0], self.filters + 2 * self.lstm_units * self.return_state
 
     compute_output_spec = traced_output_spec
 
@@ -141,4 +146,5 @@ class AttentiveConvPooling(CheckedLayer):
             "activation": keras.activations.serialize(self.activation),
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "seed": self.seed,
+            "return_state": self.return_state,
         }

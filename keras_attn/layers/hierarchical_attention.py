@@ -1,5 +1,7 @@
-"""Hierarchical attention: over the words of each sentence, then over the sentences."""
+"""Hierarchical attention: over words, sentences and any higher levels of a document."""
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -21,28 +23,34 @@ class HierarchicalAttention(CheckedLayer):
 
     `s_i = pool_t(BiGRU(w_i1 … w_iW))`, `output = pool_i(BiGRU(s_1 … s_S))`, where `pool` is
     `AttentionPooling`. The vector of an empty sentence is 0 and is not attended to; the output of
-    an empty document is 0.
+    an empty document is 0. Each of `higher_units` adds a level above the sentences, such as
+    paragraphs and then chapters, with one more axis in the inputs.
 
     Args:
-        word_units: Units of the word GRU in each direction.
-        sentence_units: Units of the sentence GRU in each direction.
-        attention_units: Hidden units of both attention layers.
+        word_units: Units of the word GRU in each direction; None for no GRU, so that attention
+            pools the word embeddings themselves.
+        sentence_units: Units of the sentence GRU in each direction; None for no GRU.
+        attention_units: Hidden units of the attention layers.
         kernel_initializer: Initializer of the attention kernels.
         seed: Integer seed of the initial weights.
+        higher_units: Units of the GRU of each higher level in each direction, from the lowest
+            level; None for a level without GRU.
 
     Call arguments:
-        inputs: Word embeddings `(B, S, W, D)`: S sentences of W words.
+        inputs: Word embeddings `(B, S, W, D)`: S sentences of W words; with one higher level
+            `(B, P, S, W, D)`, and so on.
         mask: Boolean or integer `(B, S, W)`, True for words; defaults to the Keras mask of the
             inputs.
         return_attention_scores: Whether to also return the attention weights.
 
     Returns:
-        `(B, 2 sentence_units)`; with `return_attention_scores` then the word weights within each
-        sentence, `(B, S, W)`, and the sentence weights, `(B, S)`.
+        `(B, 2 U)`, where U is the number of units of the highest level, or the vector size of the
+        level below if it has no GRU; with `return_attention_scores` then the word weights within
+        each sentence, `(B, S, W)`, the sentence weights, `(B, S)`, and those of the higher levels.
 
     Raises:
-        ValueError: If a number of units is not positive, the inputs do not have four axes, or a
-            mask is float.
+        ValueError: If a number of units is not positive, the inputs have another number of axes, or
+            a mask is float.
 
     Reference:
         Yang et al., Hierarchical Attention Networks for Document Classification,
@@ -65,73 +73,83 @@ class HierarchicalAttention(CheckedLayer):
 
     def __init__(
         self,
-        word_units: int = 50,
-        sentence_units: int = 50,
+        word_units: int | None = 50,
+        sentence_units: int | None = 50,
         attention_units: int = 100,
         kernel_initializer: Initializer = "glorot_uniform",
         seed: int | None = None,
+        higher_units: Sequence[int | None] = (),
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        require_sizes(
-            word_units=word_units, sentence_units=sentence_units, attention_units=attention_units
-        )
+        require_sizes(attention_units=attention_units)
+        require_sizes(optional=True, word_units=word_units, sentence_units=sentence_units)
+        for units in higher_units:
+            require_sizes(optional=True, higher_units=units)
         self.word_units = word_units
         self.sentence_units = sentence_units
         self.attention_units = attention_units
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.seed = seed
+        self.higher_units = tuple(higher_units)
+        self.AXES = {"inputs": document_axes(self.higher_units) + "D"}
         self.supports_masking = True
 
     def build(self, input_shape: Shape) -> None:
         self.require_axes(inputs=input_shape)
-        seeds = split_seed(self.seed, 4)
-        self.word_gru, self.sentence_gru = (
-            bidirectional(keras.layers.GRU, units, seeds.pop(), self.dtype_policy, f"{name}_gru")
-            for name, units in (("word", self.word_units), ("sentence", self.sentence_units))
-        )
-        self.word_attention, self.sentence_attention = (
-            AttentionPooling(
+        *attention_seeds, sentence_seed, word_seed = split_seed(self.seed, 4)
+        higher_seeds = split_seed(self.seed, 2 * len(self.higher_units), stream=1)
+        units = (self.word_units, self.sentence_units, *self.higher_units)
+        names = level_names(self.higher_units)
+        gru_seeds = [word_seed, sentence_seed, *higher_seeds[::2]]
+        attention_seeds = [*attention_seeds[::-1], *higher_seeds[1::2]]
+        depths, depth = [], input_shape[-1]
+        for name, size, seed in zip(names, units, gru_seeds, strict=True):
+            gru = None
+            if size is not None:
+                gru = bidirectional(keras.layers.GRU, size, seed, self.dtype_policy, f"{name}_gru")
+                gru.build((None, None, depth))
+                depth = 2 * size
+            setattr(self, f"{name}_gru", gru)
+            depths.append(depth)
+        for name, depth, seed in zip(names, depths, attention_seeds, strict=True):
+            attention = AttentionPooling(
                 self.attention_units,
                 kernel_initializer=self.kernel_initializer,
-                seed=seeds.pop(),
+                seed=seed,
                 dtype=self.dtype_policy,
                 name=f"{name}_attention",
             )
-            for name in ("word", "sentence")
-        )
-        self.word_gru.build((None, None, input_shape[-1]))
-        self.word_attention.build((None, None, 2 * self.word_units))
-        self.sentence_gru.build((None, None, 2 * self.word_units))
-        self.sentence_attention.build((None, None, 2 * self.sentence_units))
+            attention.build((None, None, depth))
+            setattr(self, f"{name}_attention", attention)
         self.built = True
 
     def call(
         self, inputs: Tensor, mask: Tensor | None = None, return_attention_scores: bool = False
     ) -> Tensor | tuple[Tensor, ...]:
-        batch, sentences, words, depth = ops.shape(inputs)
-        rows = batch * sentences  # not -1, which is ambiguous if words is 0
-        mask, sentence_mask = as_mask(mask), None
-        if mask is not None:
-            sentence_mask = ops.any(mask, axis=-1)
-            mask = ops.reshape(mask, (rows, words))
-        # (B, S, W, D) -> (B S, W, D): each sentence is a separate row.
-        vectors, word_weights = _encode(
-            self.word_gru, self.word_attention, ops.reshape(inputs, (rows, words, depth)), mask
-        )
-        vectors = ops.reshape(vectors, (batch, sentences, 2 * self.word_units))
-        vector, weights = _encode(
-            self.sentence_gru, self.sentence_attention, vectors, sentence_mask
-        )
-        if not return_attention_scores:
-            return vector
-        return vector, ops.reshape(word_weights, (batch, sentences, words)), weights
+        vectors, mask, weights = inputs, as_mask(mask), []
+        for name in level_names(self.higher_units):
+            gru, attention = getattr(self, f"{name}_gru"), getattr(self, f"{name}_attention")
+            # (..., N, D) -> (rows, N, D): each unit of the level above is a separate row.
+            *outer, length, depth = ops.shape(vectors)
+            rows = math.prod(outer)  # not -1, which is ambiguous if N is 0
+            flat_mask = None if mask is None else ops.reshape(mask, (rows, length))
+            hidden = ops.reshape(vectors, (rows, length, depth))
+            if gru is not None:
+                hidden, *_ = run_rnn(gru, hidden, flat_mask)
+            pooled, scores = attention(hidden, mask=flat_mask, return_attention_scores=True)
+            vectors = ops.reshape(pooled, (*outer, hidden.shape[-1]))
+            weights.append(ops.reshape(scores, (*outer, length)))
+            mask = None if mask is None else ops.any(mask, axis=-1)
+        return (vectors, *weights) if return_attention_scores else vectors
 
     def compute_mask(self, inputs: Nest, previous_mask: Nest) -> None:
         return None
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
-        return input_shape[0], 2 * self.sentence_units
+        units = (self.word_units, self.sentence_units, *self.higher_units)
+        depths = [input_shape[-1], *(2 * size for size in units if size is not None)]
+        return input_shape[0], depths[-1]
 
     compute_output_spec = traced_output_spec
 
@@ -143,9 +161,15 @@ class HierarchicalAttention(CheckedLayer):
             "attention_units": self.attention_units,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "seed": self.seed,
+            "higher_units": self.higher_units,
         }
 
 
-def _encode(gru, attention, x, mask):
-    hidden, *_ = run_rnn(gru, x, mask)
-    return attention(hidden, mask=mask, return_attention_scores=True)
+def level_names(higher_units):
+    """Names of the levels, from the lowest."""
+    return ["word", "sentence", *(f"level_{i + 3}" for i in range(len(higher_units)))]
+
+
+def document_axes(higher_units):
+    """Axes of the tokens of a document for `require_axes`, one for each level."""
+    return "B" + "PQRUVXYZACEFGHIJKLMNOT"[: len(higher_units)] + "SW"

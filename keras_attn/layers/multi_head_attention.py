@@ -118,6 +118,13 @@ class MultiHeadAttention(CheckedLayer):
         [[1.    0.    0.   ]
          [0.119 0.881 0.   ]
          [0.063 0.468 0.468]]
+
+        Eight heads on a sequence of 60 tokens:
+
+        >>> layer, x = MultiHeadAttention(num_heads=8, key_dim=64), np.zeros((1, 60, 512))
+        >>> output, weights = layer(x, x, return_attention_scores=True)
+        >>> print(output.shape, weights.shape)
+        (1, 60, 512) (1, 8, 60, 60)
     """
 
     def __init__(

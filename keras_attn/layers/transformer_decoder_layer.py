@@ -6,7 +6,6 @@ from keras_attn.layers.multi_head_attention import MultiHeadAttention
 from keras_attn.layers.positionwise_feed_forward import PositionwiseFeedForward
 from keras_attn.layers.seeds import drop, dropout_generator, split_seed
 from keras_attn.layers.transformer_layer import TransformerLayer
-from keras_attn.ops.products import apply_rowwise
 from keras_attn.types import Shape, Tensor
 
 
@@ -31,6 +30,9 @@ class TransformerDecoderLayer(TransformerLayer):
         kernel_initializer: Initializer of the kernels.
         bias_initializer: Initializer of the biases.
         seed: Integer seed of the initial weights and of dropout.
+        norm: `"layer"`, `"rms"` (RMSNorm), or a Keras layer, which is copied for each place, such
+            as `keras.layers.BatchNormalization()` or `GroupNormalization(-1)` (instance norm).
+            Layers that normalize over positions include the padding.
 
     Call arguments:
         inputs: `(B, T, D)`.
@@ -167,7 +169,7 @@ class TransformerDecoderLayer(TransformerLayer):
             y = sublayer(norm(x) if self.norm_first else x)
             x = x + drop(y, self.dropout, self.seed_generators[number], training)
             if not self.norm_first:
-                x = apply_rowwise(norm, x)
+                x = self.normalize(norm, x)
         return (x, *results) if results else x
 
     def compute_output_shape(

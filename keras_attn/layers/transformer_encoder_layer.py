@@ -9,13 +9,12 @@ from keras_attn.layers.multi_head_attention import MultiHeadAttention
 from keras_attn.layers.positionwise_feed_forward import PositionwiseFeedForward
 from keras_attn.layers.seeds import drop, dropout_generator, split_seed
 from keras_attn.layers.transformer_layer import TransformerLayer
-from keras_attn.ops.products import apply_rowwise
-from keras_attn.types import Activation, Initializer, Shape, Tensor
+from keras_attn.types import Activation, Initializer, LayerLike, Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class TransformerEncoderLayer(TransformerLayer):
-    """Self-attention and a feed-forward network, each with a residual connection and layer norm.
+    """Self-attention and a feed-forward network, each with a residual connection and a norm.
 
     Post-norm, as in the paper and BERT: `x = LN(x + attention(x)); x = LN(x + FFN(x))`. With
     `norm_first` pre-norm: `x = x + attention(LN(x)); x = x + FFN(LN(x))`, and the stack needs a
@@ -37,6 +36,9 @@ class TransformerEncoderLayer(TransformerLayer):
         output_initializer: Initializer of the kernels whose results are added to the residual;
             defaults to `kernel_initializer`.
         seed: Integer seed of the initial weights and of dropout.
+        norm: `"layer"`, `"rms"` (RMSNorm), or a Keras layer, which is copied for each place, such
+            as `keras.layers.BatchNormalization()` or `GroupNormalization(-1)` (instance norm).
+            Layers that normalize over positions include the padding.
 
     Call arguments:
         inputs: `(B, T, D)`.
@@ -88,6 +90,7 @@ class TransformerEncoderLayer(TransformerLayer):
         bias_initializer: Initializer = "zeros",
         output_initializer: Initializer | None = None,
         seed: int | None = None,
+        norm: str | LayerLike = "layer",
         **kwargs: Any,
     ) -> None:
         super().__init__(
@@ -102,6 +105,7 @@ class TransformerEncoderLayer(TransformerLayer):
             kernel_initializer,
             bias_initializer,
             seed,
+            norm,
             **kwargs,
         )
         self.initial_shifts = initial_shifts
@@ -162,11 +166,11 @@ class TransformerEncoderLayer(TransformerLayer):
         attended, *results = attended if isinstance(attended, tuple) else (attended,)
         x = inputs + drop(attended, self.dropout, self.seed_generators[0], training)
         if not self.norm_first:
-            x = apply_rowwise(self.attention_norm, x)
-        y = self.feed_forward(apply_rowwise(self.feed_forward_norm, x) if self.norm_first else x)
+            x = self.normalize(self.attention_norm, x)
+        y = self.feed_forward(self.normalize(self.feed_forward_norm, x) if self.norm_first else x)
         x = x + drop(y, self.dropout, self.seed_generators[1], training)
         if not self.norm_first:
-            x = apply_rowwise(self.feed_forward_norm, x)
+            x = self.normalize(self.feed_forward_norm, x)
         return (x, *results) if results else x
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:

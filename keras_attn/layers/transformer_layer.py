@@ -9,7 +9,10 @@ from keras_attn.layers.layer_norm import LayerNorm
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.ops.activations import get_activation, serialize_activation
 from keras_attn.ops.arguments import require_not_negative, require_rates, require_sizes
-from keras_attn.types import Activation, Initializer, Shape
+from keras_attn.ops.products import apply_rowwise
+from keras_attn.types import Activation, Initializer, LayerLike, Shape, Tensor
+
+NORMS = {"layer": LayerNorm, "rms": keras.layers.RMSNormalization}
 
 
 class TransformerLayer(CheckedLayer):
@@ -28,6 +31,7 @@ class TransformerLayer(CheckedLayer):
         kernel_initializer: Initializer = "glorot_uniform",
         bias_initializer: Initializer = "zeros",
         seed: int | None = None,
+        norm: str | LayerLike = "layer",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -47,6 +51,14 @@ class TransformerLayer(CheckedLayer):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
         self.seed = seed
+        # A layer is only a template: its config is enough.
+        is_layer = isinstance(norm, keras.layers.Layer)
+        self.norm = keras.saving.serialize_keras_object(norm) if is_layer else norm
+        if not isinstance(self.norm, dict) and self.norm not in NORMS:
+            raise ValueError(
+                f"{type(self).__name__}: norm must be one of {', '.join(NORMS)}, or a layer. "
+                f"Received: norm={norm!r}"
+            )
         self.supports_masking = True
 
     def sublayer_options(self) -> dict[str, Any]:
@@ -75,7 +87,16 @@ class TransformerLayer(CheckedLayer):
         }
 
     def make_norm(self, name: str) -> keras.Layer:
-        return LayerNorm(epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=name)
+        """Creates a normalization layer; a layer passed as `norm` is copied, without weights."""
+        if isinstance(self.norm, dict):
+            config = {**self.norm["config"], "name": name}
+            return keras.saving.deserialize_keras_object({**self.norm, "config": config})
+        norm = NORMS[self.norm]
+        return norm(epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=name)
+
+    def normalize(self, norm: keras.Layer, x: Tensor) -> Tensor:
+        """Applies a norm, by rows of tokens unless a layer may normalize over several tokens."""
+        return norm(x) if isinstance(self.norm, dict) else apply_rowwise(norm, x)
 
     compute_output_spec = traced_output_spec
 
@@ -93,4 +114,5 @@ class TransformerLayer(CheckedLayer):
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "bias_initializer": keras.initializers.serialize(self.bias_initializer),
             "seed": self.seed,
+            "norm": self.norm,
         }

@@ -13,7 +13,12 @@ from keras_attn.models.gpt2 import GPT2, GPT2Classifier, GPT2LanguageModel
 from keras_attn.models.hierarchical_attention_network import HierarchicalAttentionNetwork
 from keras_attn.models.pointer_generator import PointerGenerator
 from keras_attn.models.pointer_network import PointerNetwork
-from keras_attn.models.recurrent import BahdanauSeq2Seq, LuongSeq2Seq
+from keras_attn.models.recurrent import (
+    BahdanauSeq2Seq,
+    LuongSeq2Seq,
+    RecurrentClassifier,
+    RecurrentEncoder,
+)
 from keras_attn.models.transformer import Transformer
 from keras_attn.models.xlnet import XLNet, XLNetClassifier, XLNetPretrainer
 
@@ -33,6 +38,8 @@ __all__ = [
     "LuongSeq2Seq",
     "PointerGenerator",
     "PointerNetwork",
+    "RecurrentClassifier",
+    "RecurrentEncoder",
     "Transformer",
     "XLNet",
     "XLNetClassifier",

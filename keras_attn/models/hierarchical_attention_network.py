@@ -1,10 +1,15 @@
 """Hierarchical attention network for document classification."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
 
-from keras_attn.layers.hierarchical_attention import HierarchicalAttention
+from keras_attn.layers.hierarchical_attention import (
+    HierarchicalAttention,
+    document_axes,
+    level_names,
+)
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.models.label_loss import LabelLoss
 from keras_attn.models.padding import real_tokens
@@ -14,7 +19,7 @@ from keras_attn.types import Shape, Tensor
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class HierarchicalAttentionNetwork(LabelLoss, keras.Model):
-    """Document classifier with attention over words and over sentences.
+    """Document classifier with attention over words, sentences and any higher levels.
 
     Args:
         vocabulary_size: Vocabulary size.
@@ -25,17 +30,20 @@ class HierarchicalAttentionNetwork(LabelLoss, keras.Model):
         attention_units: See `HierarchicalAttention`.
         dropout: Dropout rate of the document vector.
         seed: Integer seed of the initial weights and of dropout.
+        higher_units: See `HierarchicalAttention`.
 
     Call arguments:
         inputs: Dictionary of integers.
-            `token_ids` `(B, S, W)`, S sentences of W words.
+            `token_ids` `(B, S, W)`, S sentences of W words; with one higher level
+            `(B, P, S, W)`, and so on.
             `padding_mask` `(B, S, W)`, optional; 1 for real tokens. By default, id 0 is padding.
             For losses and metrics also `label` `(B,)`; `sample_weight` `(B,)`, optional.
         training: Whether dropout is applied.
 
     Returns:
-        Dictionary of `pooled_output` `(B, 2 sentence_units)`, `logits` `(B, C)` in float32,
-        `word_attention` `(B, S, W)` and `sentence_attention` `(B, S)`.
+        Dictionary of `pooled_output`, the output of `HierarchicalAttention`, `logits` `(B, C)` in
+        float32, `word_attention` `(B, S, W)`, `sentence_attention` `(B, S)`, and of the higher
+        levels `level_3_attention` and so on.
 
     `fit` requires a dataset of such dictionaries. Loss `label`: cross-entropy; metric `accuracy`.
 
@@ -61,24 +69,30 @@ class HierarchicalAttentionNetwork(LabelLoss, keras.Model):
         vocabulary_size: int,
         num_classes: int,
         embedding_dim: int = 200,
-        word_units: int = 50,
-        sentence_units: int = 50,
+        word_units: int | None = 50,
+        sentence_units: int | None = 50,
         attention_units: int = 100,
         dropout: float = 0.0,
         seed: int | None = None,
+        higher_units: Sequence[int | None] = (),
         name: str | None = "hierarchical_attention_network",
         **kwargs: Any,
     ) -> None:
         super().__init__(name=name, **kwargs)
-        self.sizes = {
+        units = {"word_units": word_units, "sentence_units": sentence_units}
+        sizes = {
             "vocabulary_size": vocabulary_size,
             "num_classes": num_classes,
             "embedding_dim": embedding_dim,
-            "word_units": word_units,
-            "sentence_units": sentence_units,
             "attention_units": attention_units,
         }
-        require_sizes(**self.sizes)
+        require_sizes(**sizes)
+        require_sizes(optional=True, **units)
+        self.higher_units = tuple(higher_units)
+        for size in self.higher_units:
+            require_sizes(optional=True, higher_units=size)
+        self.sizes: dict[str, Any] = {**sizes, **units}
+        self.INPUTS = dict.fromkeys(self.INPUTS, document_axes(self.higher_units))
         require_rates(dropout=dropout)
         self.dropout = dropout
         self.seed = seed
@@ -98,6 +112,7 @@ class HierarchicalAttentionNetwork(LabelLoss, keras.Model):
             sizes["sentence_units"],
             sizes["attention_units"],
             seed=attention_seed,
+            higher_units=self.higher_units,
             dtype=self.dtype_policy,
             name="attention",
         )
@@ -108,13 +123,14 @@ class HierarchicalAttentionNetwork(LabelLoss, keras.Model):
             kernel_initializer=seeded_initializer("glorot_uniform", dense_seed),
         )
         self.embedding.build(None)
-        self.attention.build((None, None, None, sizes["embedding_dim"]))
-        self.logits_dense.build((None, 2 * sizes["sentence_units"]))
+        shape = (*(None for _ in self.INPUTS["token_ids"]), sizes["embedding_dim"])
+        self.attention.build(shape)
+        self.logits_dense.build(self.attention.compute_output_shape(shape))
         self.seed_generator = dropout_generator(self.dropout, dropout_seed, "dropout")
         self.built = True
 
     def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
-        vector, words, sentences = self.attention(
+        vector, *weights = self.attention(
             self.embedding(inputs["token_ids"]),
             mask=real_tokens(inputs),
             return_attention_scores=True,
@@ -123,9 +139,17 @@ class HierarchicalAttentionNetwork(LabelLoss, keras.Model):
         return {
             "pooled_output": vector,
             "logits": self.logits_dense(dropped),
-            "word_attention": words,
-            "sentence_attention": sentences,
+            **{
+                f"{name}_attention": scores
+                for name, scores in zip(level_names(self.higher_units), weights, strict=True)
+            },
         }
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), **self.sizes, "dropout": self.dropout, "seed": self.seed}
+        return {
+            **super().get_config(),
+            **self.sizes,
+            "dropout": self.dropout,
+            "seed": self.seed,
+            "higher_units": self.higher_units,
+        }

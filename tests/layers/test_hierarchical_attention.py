@@ -105,6 +105,31 @@ def test_both_levels_agree_with_loops_in_numpy():
     check_half_precision(layer, make, inputs, {}, wanted[0], 0.05)
 
 
+def test_a_third_level_is_attention_over_the_vectors_of_two():
+    # A document of two paragraphs; the level of words has no GRU.
+    layer = HierarchicalAttention(None, 2, 4, higher_units=(3,))
+    inputs = {"inputs": words(shape=(1, 2, 3, 3, 5)), "mask": MASK[None]}
+    randomize(layer, inputs)
+    found = layer(inputs["inputs"], mask=inputs["mask"], return_attention_scores=True)
+    weights, two = weights_of(layer), HierarchicalAttention(None, 2, 4)
+    run(two, {"inputs": inputs["inputs"][0], "mask": MASK})
+    for variable in two.weights:
+        variable.assign(weights[variable.path.split("/", 1)[1]])
+    paragraphs, *expected = two(inputs["inputs"][0], mask=MASK, return_attention_scores=True)
+    vector, scores = level(weights, "level_3", ops.convert_to_numpy(paragraphs).astype("float64"))
+    for one, other in zip(found, (vector, *expected, scores), strict=True):
+        np.testing.assert_allclose(
+            ops.convert_to_numpy(one)[0], ops.convert_to_numpy(other), 1e-5, 1e-6
+        )
+    # Words without a GRU: attention over the embeddings.
+    sentence = inputs["inputs"][0, 0, 0].astype("float64")
+    u = np.tanh(sentence @ weights["word_attention/kernel"] + weights["word_attention/bias"])
+    e = np.exp((u @ weights["word_attention/context"])[:, 0])
+    np.testing.assert_allclose(ops.convert_to_numpy(found[1])[0, 0, 0], e / e.sum(), 1e-5)
+    with pytest.raises(ValueError, match=r"inputs must be of shape \(B, P, S, W, D\)"):
+        layer(inputs["inputs"][0])
+
+
 def test_padding_of_words_and_sentences_changes_nothing():
     layer = make()
     x = words()
@@ -192,6 +217,12 @@ def test_the_recurrent_query_asks_the_convolution(mask):
     check_gradients(layer, inputs, conv_reference)
     inputs["inputs"] = np.where(inputs["mask"][..., None] > 0, inputs["inputs"], 30)
     np.testing.assert_allclose(run(layer, inputs), expected, 1e-5, 1e-5)
+    pooling = make(return_state=False)
+    run(pooling, inputs)
+    pooling.set_weights(layer.get_weights())
+    np.testing.assert_allclose(run(pooling, inputs), expected[:, :3], 1e-5, 1e-5)
+    assert pooling.compute_output_shape((2, 4, 5)) == (2, 3)
+    check_config(pooling, lambda **kwargs: make(return_state=False, **kwargs))
     scores = run(layer, inputs, {"return_attention_scores": True}, index=1)
     np.testing.assert_allclose(scores.sum(axis=1), 1, 1e-5)
     assert not scores[inputs["mask"] == 0].any()

@@ -116,6 +116,25 @@ def test_predictive_positions_are_those_of_the_formula_and_weights_sum_to_less_t
     )
 
 
+def test_the_window_is_centered_at_the_integer_part_of_the_predicted_position():
+    # The paper's alignment vector has 2 D + 1 entries, which only integer centers allow; its
+    # authors' code (lmthang/nmt.hybrid at 50d5c02, attnLayerForward.m) takes floor(p), too.
+    layer, query, value = (
+        make(2, "predictive", score="dot"),
+        np.ones((1, 1, 4)),
+        np.zeros((1, 8, 4)),
+    )
+    layer(query, value)
+    layer.position_kernel.assign(np.eye(4))
+    p = 3.7  # of S = 8: v^T tanh(q) = logit(p / S)
+    layer.position_vector.assign(np.full((4, 1), np.log(p / (8 - p)) / np.tanh(1.0) / 4))
+    np.testing.assert_allclose(np.array(layer.positions(query, value)), [[p]], 1e-5)
+    _, weights = layer(query, value, return_attention_scores=True)
+    expected = np.zeros(8)
+    expected[1:6] = np.exp(-((np.arange(1, 6) - p) ** 2) / 2) / 5
+    np.testing.assert_allclose(ops.convert_to_numpy(weights)[0, 0], expected, 1e-5)
+
+
 def test_v_and_w_learn_through_the_gaussian_alone():
     for sigma, moved in ((None, True), (1e9, False)):
         layer, inputs = make(2, "predictive", sigma=sigma), inputs_of()

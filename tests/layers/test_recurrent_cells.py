@@ -10,6 +10,7 @@ from keras_attn.layers import (
     Attention,
     AttentionPooling,
     LocalAttention,
+    LocationScore,
     LuongAttention,
     MultiHeadAttention,
 )
@@ -67,7 +68,7 @@ def run_steps(step, state, words):
     return [np.stack(one, axis=1) for one in zip(*found, strict=True)]
 
 
-def bahdanau(w, target_ids, memory, memory_mask, first=None, alignments=False):
+def bahdanau(w, target_ids, memory, memory_mask, first=None, alignments=False, current=False):
     """Bahdanau et al., appendix A, with the weights of each gate and of each input apart."""
     kernels = np.split(w["cell/input_kernel"], [U, 2 * U, 3 * U], axis=1)
     biases = np.split(w["cell/bias"], [U, 2 * U, 3 * U])
@@ -86,9 +87,11 @@ def bahdanau(w, target_ids, memory, memory_mask, first=None, alignments=False):
         new = np.tanh(
             x @ kernels[2] + (r * s) @ w["cell/candidate_kernel"] + c @ contexts[2] + biases[2]
         )
-        read = s @ state_read + x @ kernels[3] + c @ context_read + biases[3]
+        new = (1 - z) * s + z * new
+        state = new if current else s
+        read = state @ state_read + x @ kernels[3] + c @ context_read + biases[3]
         t = np.maximum(read[:, ::2], read[:, 1::2])
-        return (1 - z) * s + z * new, t @ w["output_kernel"], a
+        return new, t @ w["output_kernel"], a
 
     s = np.zeros((len(memory), U)) if first is None else np.tanh(first @ w["cell/initial_kernel"])
     logits, weights = run_steps(step, s, w["embedding"][target_ids])
@@ -160,6 +163,21 @@ def attend_first(w, target_ids, memory, memory_mask, layers=("gru",), first=None
     return run_steps(step, first, w["embedding"][target_ids])[0]
 
 
+def tutorial(w, target_ids, memory, memory_mask):
+    """`softmax(W_a [x; s] + b_a)` over positions, and `ReLU(W_c [x; a] + b_c)` into the GRU."""
+
+    def step(s, x):
+        length = memory.shape[1]
+        logits = np.concatenate([x, s], axis=1) @ w["cell/attention/score/kernel"]
+        logits = (logits + w["cell/attention/score/bias"])[:, :length]
+        context = np.einsum("bs,bsd->bd", softmax(logits, memory_mask > 0), memory)
+        joined = np.concatenate([x, context], axis=1) @ w["cell/combine/kernel"]
+        s = gru(w, "cell/gru", np.maximum(joined + w["cell/combine/bias"], 0), s)
+        return s, s @ w["output_kernel"]
+
+    return run_steps(step, np.zeros((len(memory), U)), w["embedding"][target_ids])[0]
+
+
 def bahdanau_cell(dtype=None, **kwargs):
     return BahdanauDecoderCell(U, A, 2, seed=2, dtype=dtype, name="cell", **kwargs)
 
@@ -187,8 +205,29 @@ def first_cell(dtype=None, layers=("gru",)):
     )
 
 
+def tutorial_cell(dtype=None):
+    return AttentionCell(
+        keras.layers.GRUCell(U, dtype=dtype, name="gru"),
+        Attention(
+            LocationScore(8, use_bias=True, dtype=dtype, name="score"),
+            dtype=dtype,
+            name="attention",
+        ),
+        "attend_first",
+        query_inputs=True,
+        combine=keras.layers.Dense(A, "relu", dtype=dtype, name="combine"),
+        dtype=dtype,
+        name="cell",
+    )
+
+
 CELLS = {
     "bahdanau": (bahdanau_cell, bahdanau),
+    "bahdanau_current": (
+        lambda dtype: bahdanau_cell(dtype, readout_state="current"),
+        lambda w, **inputs: bahdanau(w, **inputs, current=True),
+    ),
+    "tutorial": (tutorial_cell, tutorial),
     "luong": (luong_cell, luong),
     "first": (first_cell, attend_first),
     "unfed": (
@@ -386,6 +425,15 @@ def test_what_is_drawn_differs_from_step_to_step_and_call_to_call_and_repeats_by
         (lambda: AttentionCell(keras.layers.GRUCell(2, dropout=0.1), None), "with dropout are not"),
         (lambda: BahdanauDecoderCell(0), "units=0"),
         (lambda: BahdanauDecoderCell(2, readout="mean"), "readout='mean'"),
+        (lambda: BahdanauDecoderCell(2, readout_state="next"), "readout_state='next'"),
+        (
+            lambda: AttentionCell(
+                keras.layers.GRUCell(2), Attention(), "attend_first", combine="relu"
+            ),
+            "combine must be a layer or None. Received: combine='relu'",
+        ),
+        (lambda: luong_cell(query_inputs=True), 'order="attend_first".*query_inputs=True'),
+        (lambda: luong_cell(combine=keras.layers.Dense(2)), 'order="attend_first".*combine='),
         (lambda: IntraAttentionLSTMCell(2, 0), "max_length=0"),
     ],
 )

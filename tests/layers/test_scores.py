@@ -41,6 +41,13 @@ CASES = {
         {"units": 6, "use_bias": True, "normalize": True},
         SCORES["additive"],
     ),
+    "location_biased": (
+        LocationScore,
+        {"max_length": 7, "use_bias": True},
+        lambda weights, query, key: (
+            SCORES["location"](weights, query, key) + weights["bias"][: key.shape[1]]
+        ),
+    ),
     "location": (LocationScore, {"max_length": 7, "seed": 1}, SCORES["location"]),
 }
 

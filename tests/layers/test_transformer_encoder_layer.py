@@ -63,7 +63,9 @@ def attention(weights, x, mask, heads=2):
     return np.concatenate(parts, -1) @ kernel + bias
 
 
-def reference(weights, inputs, padding_mask, norm_first, epsilon=1e-5, activation="relu"):
+def reference(
+    weights, inputs, padding_mask, norm_first, epsilon=1e-5, activation="relu", norm=norm
+):
     mask = padding_mask[:, None, :] > 0
 
     def ffn(x):
@@ -113,6 +115,55 @@ def test_every_check_of_the_encoder_layer(check, norm_first):
             weights, inputs, padding_mask, norm_first, 1e-3, "gelu_tanh"
         ),
         tolerance=3e-5,
+    )
+
+
+def test_every_check_with_rms_norm():
+    def rms(weights, name, x, epsilon):
+        scale = np.sqrt((x**2).mean(axis=-1, keepdims=True) + epsilon)
+        return x / scale * weights[f"{name}/scale"]
+
+    check_layer(
+        lambda **k: TransformerEncoderLayer(2, 7, norm="rms", seed=1, **k),
+        {"inputs": normal(2, 4, 6), "padding_mask": MASK},
+        lambda weights, inputs, padding_mask: reference(
+            weights, inputs, padding_mask, False, norm=rms
+        ),
+        tolerance=3e-5,
+    )
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize(
+    "layer_class, arguments",
+    [
+        (keras.layers.BatchNormalization, {"momentum": 0.5}),
+        (keras.layers.GroupNormalization, {"groups": 3}),
+        (keras.layers.GroupNormalization, {"groups": -1}),
+    ],
+)
+def test_a_normalization_layer_is_copied_for_each_place(layer_class, arguments, norm_first):
+    x = normal(2, 4, 6)
+    layer = TransformerEncoderLayer(
+        2, 7, norm=layer_class(**arguments), norm_first=norm_first, seed=1
+    )
+    found = layer(x, training=True)
+    attention_norm, feed_forward_norm = layer_class(**arguments), layer_class(**arguments)
+    if norm_first:
+        z = attention_norm(x, training=True)
+        y = x + layer.attention(z, z)
+        expected = y + layer.feed_forward(feed_forward_norm(y, training=True))
+    else:
+        y = attention_norm(x + layer.attention(x, x), training=True)
+        expected = feed_forward_norm(y + layer.feed_forward(y), training=True)
+    np.testing.assert_allclose(
+        ops.convert_to_numpy(found), ops.convert_to_numpy(expected), 1e-4, 1e-5
+    )
+    model = keras.Sequential([keras.Input((None, 6)), layer])
+    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(model))
+    again.set_weights(model.get_weights())
+    np.testing.assert_allclose(
+        ops.convert_to_numpy(again(x)), ops.convert_to_numpy(model(x)), 1e-5, 1e-6
     )
 
 
@@ -222,6 +273,7 @@ def test_equal_shapes_get_different_initial_weights():
         (lambda: TransformerEncoderLayer(2, 7, dropout=1.5), "dropout=1.5"),
         (lambda: TransformerEncoderLayer(2, 7, attention_dropout=-1), "attention_dropout=-1"),
         (lambda: TransformerEncoderLayer(2, 7, activation="gelu"), "gelu_tanh"),
+        (lambda: TransformerEncoderLayer(2, 7, norm="batch"), "norm must be .* norm='batch'"),
         (lambda: TransformerEncoderLayer(2, 7).build((None, None, 5)), "num_heads=2"),
         (lambda: PositionwiseFeedForward(0), "intermediate_dim=0"),
         (lambda: PositionwiseFeedForward(3, dropout=2), "dropout=2"),

@@ -71,9 +71,14 @@ def _xlnet(**options):
     return models.XLNet(12, 1, 8, 2, dropout=0.0, seed=0, **options)
 
 
+def _recurrent(**options):
+    return models.RecurrentEncoder(12, 1, 8, dropout=0.0, seed=0, **options)
+
+
 BACKBONES = {
     "BertEncoder": (_bert, _texts),
     "GPT2": (_gpt2, _one_segment),
+    "RecurrentEncoder": (_recurrent, _one_segment),
     "XLNet": (_xlnet, _texts),
 }
 TASKS = {
@@ -88,6 +93,10 @@ TASKS = {
         lambda: _one_segment(_labelled),
     ),
     "GPT2LanguageModel": (lambda: models.GPT2LanguageModel(_gpt2()), _one_segment),
+    "RecurrentClassifier": (
+        lambda: models.RecurrentClassifier(_recurrent(), 3, dropout=0.0),
+        lambda: _one_segment(_labelled),
+    ),
     "XLNetClassifier": (lambda: models.XLNetClassifier(_xlnet(), 3, dropout=0.0), _labelled),
     "XLNetPretrainer": (lambda: models.XLNetPretrainer(_xlnet()), _permuted),
     "Transformer": (lambda: models.Transformer(12, 1, 8, 2, dropout=0.0, seed=0), _translated),

@@ -65,6 +65,13 @@ def summaries():
     }
 
 
+def chapters():
+    """Documents of two paragraphs of two sentences; the second repeats the first backwards."""
+    data = documents()
+    ids = np.concatenate([data["token_ids"], data["token_ids"][:, ::-1]], axis=1)
+    return {**data, "token_ids": ids.reshape(24, 2, 2, 3)}
+
+
 def lstm(reduce="attention", **options):
     return AttentiveLSTMClassifier(12, 2, 6, 4, reduce, **{"seed": 0, **options})
 
@@ -81,6 +88,12 @@ MODELS = {
     "han": (
         lambda **o: HierarchicalAttentionNetwork(12, 2, 6, 3, 3, 5, **{"seed": 0, **o}),
         lambda: {**documents(), "token_ids": documents()["token_ids"].reshape(24, 2, 3)},
+    ),
+    "han_of_three_levels": (
+        lambda **o: HierarchicalAttentionNetwork(
+            12, 2, 6, None, 3, 5, higher_units=(3,), **{"seed": 0, **o}
+        ),
+        chapters,
     ),
     **{
         reduce: (lambda reduce=reduce, **o: lstm(reduce, **o), documents)

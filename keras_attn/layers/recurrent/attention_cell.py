@@ -15,6 +15,7 @@ from keras_attn.layers.nested_layers import as_layer, layer_config
 from keras_attn.layers.padded_rnn import with_nonempty_batch
 from keras_attn.layers.recurrent.memory import attend_to_memory, group_by_source, make_memory
 from keras_attn.layers.scores.additive_score import AdditiveScore
+from keras_attn.layers.unused_arguments import reject_unused
 from keras_attn.types import LayerLike, Nest, Shape, Tensor
 
 ORDERS = "attend_last", "attend_first"
@@ -28,7 +29,9 @@ class AttentionCell(CheckedLayer):
 
     - `"attend_last"`: `s_t = cell([x; a_{t-1}], s)`, `a_t = attention(s_t, h)`, the output;
       `a_0 = 0`. Without input feeding `s_t = cell(x, s)`.
-    - `"attend_first"`: `a_t = attention(s, h)`, `s_t = cell([x; a_t], s)`, the output.
+    - `"attend_first"`: `a_t = attention(s, h)`, `s_t = cell([x; a_t], s)`, the output. With
+      `query_inputs` the query is `[x; s]`; with `combine`, the input of the cell is
+      `combine([x; a_t])`.
 
     `initial_state` contains the initial states of the cell. Without input feeding, `"attend_last"`
     computes the attention of all steps at once.
@@ -41,6 +44,9 @@ class AttentionCell(CheckedLayer):
             The weights of several heads are averaged.
         order: `"attend_last"` or `"attend_first"`.
         input_feeding: Whether the previous attention output is an input of the cell.
+        query_inputs: Whether the query includes x; requires `"attend_first"`.
+        combine: Layer from `[x; a_t]` to the input of the cell, such as
+            `keras.layers.Dense(units, "relu")`; requires `"attend_first"`.
 
     Call arguments:
         inputs: `(N, E)`.
@@ -71,6 +77,17 @@ class AttentionCell(CheckedLayer):
         (1, 3, 9) [[0.5 0.5]
          [0.5 0.5]
          [0.5 0.5]]
+
+        The decoder of PyTorch's first translation tutorial, for sources of at most 10 words:
+
+        >>> from keras_attn.layers import Attention, LocationScore
+        >>> cell = AttentionCell(
+        ...     keras.layers.GRUCell(4),
+        ...     Attention(LocationScore(10, use_bias=True)),
+        ...     order="attend_first",
+        ...     query_inputs=True,
+        ...     combine=keras.layers.Dense(4, "relu"),
+        ... )
     """
 
     def __init__(
@@ -79,6 +96,8 @@ class AttentionCell(CheckedLayer):
         attention: LayerLike | None,
         order: str = "attend_last",
         input_feeding: bool = True,
+        query_inputs: bool = False,
+        combine: LayerLike | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -87,11 +106,21 @@ class AttentionCell(CheckedLayer):
                 f"AttentionCell: order must be one of {', '.join(ORDERS)}. "
                 f"Received: order={order!r}"
             )
-        cell, attention = as_layer(cell), as_layer(attention)
+        cell, attention, combine = as_layer(cell), as_layer(attention), as_layer(combine)
+        if order != "attend_first" or attention is None:
+            reject_unused(
+                'order="attend_first" and an attention',
+                query_inputs=(query_inputs, False),
+                combine=(combine, None),
+            )
         if attention is not None and not isinstance(attention, keras.layers.Layer):
             raise ValueError(
                 "AttentionCell: attention must be a layer or None. "
                 f"Received: attention={attention!r}"
+            )
+        if combine is not None and not isinstance(combine, keras.layers.Layer):
+            raise ValueError(
+                f"AttentionCell: combine must be a layer or None. Received: combine={combine!r}"
             )
         _require_call(attention)
         for one in getattr(cell, "cells", [cell]):
@@ -105,6 +134,8 @@ class AttentionCell(CheckedLayer):
         self.attention = attention
         self.order = order
         self.input_feeding = input_feeding
+        self.query_inputs = query_inputs
+        self.combine: Any = combine
         inner = attention.attention if isinstance(attention, LuongAttention) else attention
         self._inner = inner
         if isinstance(inner, HardAttention) and inner.estimator == "reinforce":
@@ -123,15 +154,19 @@ class AttentionCell(CheckedLayer):
         size = getattr(self.cell, "output_size", None) or self.cell.state_size
         while not isinstance(size, int):
             size = size[0]
-        query, width = (None, None, size), 0
+        query, width = (None, None, size + input_shape[-1] * self.query_inputs), 0
         if self.attention is not None:
             if not self.attention.built:
                 self.attention.build(query, memory_shape)
             width = self.attention.compute_output_shape(query, memory_shape)[-1]
         first = self.order == "attend_first"
+        joined = (None, input_shape[-1] + (width if first or self._feeds else 0))
+        if self.combine is not None:
+            if not self.combine.built:
+                self.combine.build(joined)
+            joined = self.combine.compute_output_shape(joined)
         if not self.cell.built:
-            joined = width if first or self._feeds else 0
-            self.cell.build((None, input_shape[-1] + joined))
+            self.cell.build(joined)
         self._width = width
         self.output_size = size if first or self.attention is None else width
         self.built = True
@@ -185,8 +220,11 @@ class AttentionCell(CheckedLayer):
             # Each cell of a stack has a tensor or a list of tensors as state.
             top = own[-1] if len(getattr(self.cell, "cells", ())) > 1 else own
             top = keras.tree.flatten(top)[0]
-            attended, weights = self._attend(top[:, None], memory, index, training)
+            query = ops.concatenate([inputs, top], axis=-1) if self.query_inputs else top
+            attended, weights = self._attend(query[:, None], memory, index, training)
             inputs = ops.concatenate([inputs, attended[:, 0]], axis=-1)
+            if self.combine is not None:
+                inputs = self.combine(inputs)
             output, own = with_nonempty_batch(self.cell, inputs, own)
             return {"output": output, "weights": weights[:, 0]}, {"cell": own}
         if not self._feeds:
@@ -273,6 +311,8 @@ class AttentionCell(CheckedLayer):
             "attention": layer_config(self.attention, self),
             "order": self.order,
             "input_feeding": self.input_feeding,
+            "query_inputs": self.query_inputs,
+            "combine": layer_config(self.combine, self),
         }
 
 

@@ -14,6 +14,7 @@ from keras_attn.ops.products import linear
 from keras_attn.types import Initializer, Shape, Tensor
 
 READOUTS = "maxout", "tanh"
+READOUT_STATES = "previous", "current"
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -26,7 +27,11 @@ class BahdanauDecoderCell(CheckedLayer):
     - `z, r = sigmoid(W x + U s + C c + b)`, each with separate kernels
     - `s' = tanh(W x + U (r s) + C c + b)`
     - the new state is `(1 - z) s + z s'`; the z of Keras's GRU is 1 minus this one
-    - the readout is `t = maxout(U_o s + V_o x + C_o c + b)`, over pairs of units.
+    - the readout is `t = maxout(U_o s + V_o x + C_o c + b)`, over pairs of units; with
+      `readout_state="current"` it is computed from the new state instead of s.
+
+    The two readouts are two statements of the paper: equation 4 and section 3.1 have
+    `g(y_{i-1}, s_i, c_i)`, appendix A.2.2 and the authors' code use `s_{i-1}`.
 
     The initial state is `tanh(W_s initial_state)`.
 
@@ -38,6 +43,7 @@ class BahdanauDecoderCell(CheckedLayer):
         kernel_initializer: Initializer of all other kernels.
         recurrent_initializer: Initializer of the kernels U of s in gates and candidate.
         seed: Integer seed of the initial weights.
+        readout_state: State that the readout is computed from: `"previous"`, s, or `"current"`.
 
     Call arguments:
         inputs: `(N, P)`, as returned by `prepare_inputs`.
@@ -75,6 +81,7 @@ class BahdanauDecoderCell(CheckedLayer):
         kernel_initializer: Initializer = "glorot_uniform",
         recurrent_initializer: Initializer = "orthogonal",
         seed: int | None = None,
+        readout_state: str = "previous",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -85,11 +92,17 @@ class BahdanauDecoderCell(CheckedLayer):
                 f"BahdanauDecoderCell: readout must be one of {', '.join(READOUTS)}. "
                 f"Received: readout={readout!r}"
             )
+        if readout_state not in READOUT_STATES:
+            raise ValueError(
+                f"BahdanauDecoderCell: readout_state must be one of {', '.join(READOUT_STATES)}. "
+                f"Received: readout_state={readout_state!r}"
+            )
         score_seed, *self._seeds = split_seed(seed, 7)
         self.units = units
         self.attention_units = attention_units or units
         self.readout_units = readout_units or units
         self.readout = readout
+        self.readout_state = readout_state
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.recurrent_initializer = keras.initializers.get(recurrent_initializer)
         self.seed = seed
@@ -178,8 +191,9 @@ class BahdanauDecoderCell(CheckedLayer):
         candidate = ops.tanh(
             given[:, 2 * units :] + ops.matmul(reset * state, self.candidate_kernel)
         )
-        outputs = {"state": state, "context": context, "weights": weights[:, 0]}
-        return outputs, [state + update * (candidate - state)]
+        new = state + update * (candidate - state)
+        read = state if self.readout_state == "previous" else new
+        return {"state": read, "context": context, "weights": weights[:, 0]}, [new]
 
     def read_out(
         self,
@@ -214,6 +228,7 @@ class BahdanauDecoderCell(CheckedLayer):
             "attention_units": self.attention_units,
             "readout_units": self.readout_units,
             "readout": self.readout,
+            "readout_state": self.readout_state,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "recurrent_initializer": keras.initializers.serialize(self.recurrent_initializer),
             "seed": self.seed,

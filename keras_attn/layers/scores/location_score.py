@@ -16,12 +16,13 @@ from keras_attn.types import Initializer, Shape, Tensor
 class LocationScore(CheckedLayer):
     """Location-based score: depends on the query and the position of the key, not its content.
 
-    `score(q, k_j) = w_j^T q`
+    `score(q, k_j) = w_j^T q + b_j`; without a bias by default, as in the paper.
 
     Args:
         max_length: Maximum number of keys, each position with its own w.
         kernel_initializer: Initializer of the w, `(query depth, max_length)`.
         seed: Integer seed of the initial weights.
+        use_bias: Whether there is a bias b_j for each position, initialized with zeros.
 
     Call arguments:
         query: `(B, T, Q)`.
@@ -55,6 +56,7 @@ class LocationScore(CheckedLayer):
         max_length: int,
         kernel_initializer: Initializer = "glorot_uniform",
         seed: int | None = None,
+        use_bias: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -62,6 +64,7 @@ class LocationScore(CheckedLayer):
         self.max_length = max_length
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.seed = seed
+        self.use_bias = use_bias
         self.supports_masking = True
 
     def build(self, query_shape: Shape, key_shape: Shape) -> None:
@@ -70,6 +73,9 @@ class LocationScore(CheckedLayer):
             shape=(query_shape[-1], self.max_length),
             initializer=seeded_initializer(self.kernel_initializer, self.seed),
         )
+        self.bias = None
+        if self.use_bias:
+            self.bias = self.add_weight(name="bias", shape=(self.max_length,), initializer="zeros")
         self.built = True
 
     def call(self, query: Tensor, key: Tensor) -> Tensor:
@@ -81,7 +87,7 @@ class LocationScore(CheckedLayer):
                 f"LocationScore: the number of keys exceeds max_length={self.max_length}. Create "
                 f"the layer with a larger max_length. Received: key.shape={tuple(key.shape)}"
             )
-        scores = linear(query, self.kernel)
+        scores = linear(query, self.kernel, self.bias)
         if known or ops.is_tensor(length):
             # The reshape fails if the length turns out to exceed max_length at run time.
             return ops.reshape(scores[..., :length], (*ops.shape(scores)[:-1], length))
@@ -96,5 +102,6 @@ class LocationScore(CheckedLayer):
             **super().get_config(),
             "max_length": self.max_length,
             "seed": self.seed,
+            "use_bias": self.use_bias,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
         }

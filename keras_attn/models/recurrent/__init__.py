@@ -1,6 +1,14 @@
-"""Recurrent encoder-decoders with attention."""
+"""Recurrent encoders, and encoder-decoders with attention."""
 
 from keras_attn.models.recurrent.bahdanau_seq2seq import BahdanauSeq2Seq
+from keras_attn.models.recurrent.classifier import RecurrentClassifier
+from keras_attn.models.recurrent.encoder import RECURRENT_SIZES, RecurrentEncoder
 from keras_attn.models.recurrent.luong_seq2seq import LuongSeq2Seq
 
-__all__ = ["BahdanauSeq2Seq", "LuongSeq2Seq"]
+__all__ = [
+    "RECURRENT_SIZES",
+    "BahdanauSeq2Seq",
+    "LuongSeq2Seq",
+    "RecurrentClassifier",
+    "RecurrentEncoder",
+]

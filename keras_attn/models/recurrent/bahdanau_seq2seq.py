@@ -35,6 +35,7 @@ class BahdanauSeq2Seq(Seq2Seq, keras.Model):
         level: See `RecurrentDecoder`.
         label_smoothing: See `sparse_cross_entropy`.
         seed: Integer seed of the initial weights, dropout and sampling.
+        readout, readout_state: See `BahdanauDecoderCell`.
 
     Call arguments:
         inputs: Dictionary of integers, as for `Transformer`: `token_ids` and `padding_mask`
@@ -81,6 +82,8 @@ class BahdanauSeq2Seq(Seq2Seq, keras.Model):
         level: str = "sequence",
         label_smoothing: float = 0.0,
         seed: int | None = None,
+        readout: str = "maxout",
+        readout_state: str = "previous",
         name: str | None = "bahdanau_seq2seq",
         **kwargs: Any,
     ) -> None:
@@ -109,7 +112,9 @@ class BahdanauSeq2Seq(Seq2Seq, keras.Model):
             units,
             attention_units,
             readout_units,
+            readout,
             seed=cell_seed,
+            readout_state=readout_state,
             dtype=self.dtype_policy,
             name="cell",
         )
@@ -155,6 +160,8 @@ class BahdanauSeq2Seq(Seq2Seq, keras.Model):
             "target_vocabulary_size": self.target_vocabulary_size,
             "attention_units": self.decoder.cell.attention_units,
             "readout_units": self.decoder.cell.readout_units,
+            "readout": self.decoder.cell.readout,
+            "readout_state": self.decoder.cell.readout_state,
             "dropout": self.dropout,
             "teacher_forcing_ratio": decoder["teacher_forcing_ratio"],
             "level": decoder["level"],

@@ -1,0 +1,229 @@
+"""Recurrent text encoder."""
+
+from typing import Any, Self
+
+import keras
+from keras import ops
+
+from keras_attn.layers.attention_pooling import AttentionPooling
+from keras_attn.layers.padded_rnn import add_embedding, bidirectional, run_rnn
+from keras_attn.layers.recurrent import IntraAttentionLSTMCell, SequenceToVector
+from keras_attn.layers.seeds import drop, dropout_generator, split_seed
+from keras_attn.layers.unused_arguments import reject_unused
+from keras_attn.models.declared_inputs import DeclaredInputs
+from keras_attn.ops.arguments import require_not_negative, require_rates, require_sizes
+from keras_attn.ops.masks import as_mask
+from keras_attn.types import Shape, Tensor
+
+# Number of layers and hidden size.
+RECURRENT_SIZES = {"tiny": (1, 128), "mini": (1, 256), "small": (2, 512)}
+CELLS = "lstm", "gru", "lstmn"
+POOLINGS = "attention", "query_attention", "last", "mean", "max"
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class RecurrentEncoder(DeclaredInputs, keras.Model):
+    """Bidirectional recurrent encoder without a task head: token ids to vectors.
+
+    Args:
+        vocabulary_size: Vocabulary size V.
+        num_layers: Number of recurrent layers.
+        hidden_dim: Hidden size D, half of it per direction.
+        embedding_dim: Embedding size; defaults to D.
+        cell: `"lstm"`, `"gru"`, or `"lstmn"`, an LSTM that attends to its own past states (see
+            `IntraAttentionLSTMCell`).
+        tape_length: Number of past states that `"lstmn"` attends to; defaults to 32.
+        pooling: How the vectors are reduced to `pooled_output`: `"attention"`, with a learned query
+            (see `AttentionPooling`); `"query_attention"`, with the last states as query; `"last"`,
+            the last states of both directions; `"mean"` or `"max"`.
+        dropout: Dropout rate of the embeddings and of the output of each layer.
+        initializer_range: Standard deviation of the initial weights of task heads.
+        seed: Integer seed of the initial weights and of dropout.
+
+    Call arguments:
+        inputs: Dictionary of integers.
+            `token_ids` `(B, T)`.
+            `padding_mask` `(B, T)`, optional; 1 for real tokens, which may be at any position.
+        training: Whether dropout is applied.
+
+    Returns:
+        Dictionary of `sequence_output` `(B, T, D)`, 0 at padding, `pooled_output` `(B, D)`, and
+        `pooling_attention` `(B, T)` if the pooling has attention weights.
+
+    Raises:
+        ValueError: If an argument is out of range, unknown or unused, or D is odd.
+
+    Examples:
+        >>> import numpy as np
+        >>> from keras_attn.models import RecurrentEncoder
+        >>> model = RecurrentEncoder(50, 1, 8, pooling="last", seed=0)
+        >>> texts = [np.array([ids]) for ids in ([4, 7, 9], [4, 7, 9, 0])]
+        >>> vectors = [model({"token_ids": ids, "padding_mask": np.sign(ids)})["pooled_output"]
+        ...            for ids in texts]
+        >>> print(vectors[0].shape, np.abs(vectors[0] - vectors[1]).max().round(6))
+        (1, 8) 0.0
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        num_layers: int = 1,
+        hidden_dim: int = 128,
+        embedding_dim: int | None = None,
+        cell: str = "lstm",
+        tape_length: int | None = None,
+        pooling: str = "attention",
+        dropout: float = 0.1,
+        initializer_range: float = 0.02,
+        seed: int | None = None,
+        name: str | None = "recurrent_encoder",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(name=name, **kwargs)
+        require_sizes(vocabulary_size=vocabulary_size, num_layers=num_layers, hidden_dim=hidden_dim)
+        require_sizes(optional=True, embedding_dim=embedding_dim, tape_length=tape_length)
+        require_rates(dropout=dropout)
+        require_not_negative(initializer_range=initializer_range)
+        for argument, value, choices in (("cell", cell, CELLS), ("pooling", pooling, POOLINGS)):
+            if value not in choices:
+                raise ValueError(
+                    f"RecurrentEncoder: {argument} must be one of {', '.join(choices)}. "
+                    f"Received: {argument}={value!r}"
+                )
+        if hidden_dim % 2:
+            raise ValueError(
+                "RecurrentEncoder: hidden_dim must be even, half of it for each direction. "
+                f"Received: hidden_dim={hidden_dim}"
+            )
+        if cell != "lstmn":
+            reject_unused('cell="lstmn"', tape_length=(tape_length, None))
+        self.vocabulary_size = vocabulary_size
+        self.num_layers = num_layers
+        self.hidden_dim = hidden_dim
+        self.embedding_dim = embedding_dim or hidden_dim
+        self.cell = cell
+        self.tape_length = tape_length or (32 if cell == "lstmn" else None)
+        self.pooling = pooling
+        self.dropout = dropout
+        self.initializer_range = initializer_range
+        self.seed = seed
+
+    @classmethod
+    def from_size(cls, size: str, vocabulary_size: int, **kwargs: Any) -> Self:
+        """Creates a model of one of the sizes in `RECURRENT_SIZES`.
+
+        Args:
+            size: `"tiny"`, `"mini"` or `"small"`.
+            vocabulary_size: Vocabulary size.
+            **kwargs: Other arguments of the constructor, which override those of the size.
+
+        Raises:
+            ValueError: If the size is unknown.
+        """
+        if size not in RECURRENT_SIZES:
+            raise ValueError(
+                f"{cls.__name__}: size must be one of {', '.join(RECURRENT_SIZES)}. "
+                f"Received: size={size}"
+            )
+        shape = dict(zip(("num_layers", "hidden_dim"), RECURRENT_SIZES[size], strict=True))
+        return cls(vocabulary_size, **{**shape, **kwargs})
+
+    def select_inputs(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Returns the entries of a batch that are inputs of this model."""
+        return {name: batch[name] for name in self.INPUTS if name in batch}
+
+    def build(self, input_shape: dict[str, Shape] | None = None) -> None:
+        embedding_seed, pooling_seed, dropout_seed, *seeds = split_seed(
+            self.seed, self.num_layers + 3
+        )
+        self.token_embedding = add_embedding(
+            self, "token_embedding", self.vocabulary_size, self.embedding_dim, embedding_seed
+        )
+        self.dropout_generator = dropout_generator(self.dropout, dropout_seed, "dropout")
+        self.recurrent_layers = [
+            self._recurrent_layer(seed, f"layer_{i}") for i, seed in enumerate(seeds)
+        ]
+        depth = self.embedding_dim
+        for layer in self.recurrent_layers:
+            layer.build((None, None, depth))
+            depth = self.hidden_dim
+        self.reduction: Any = None
+        if self.pooling.endswith("attention"):
+            self.reduction = AttentionPooling(
+                score="query" if self.pooling == "query_attention" else "context",
+                seed=pooling_seed,
+                dtype=self.dtype_policy,
+                name="pooling",
+            )
+        elif self.pooling != "last":
+            self.reduction = SequenceToVector(self.pooling, dtype=self.dtype_policy, name="pooling")
+        if self.reduction is not None:
+            self.reduction.build((None, None, self.hidden_dim))
+        self.built = True
+
+    def _recurrent_layer(self, seed, name):
+        units = self.hidden_dim // 2
+        if self.cell != "lstmn":
+            kind = {"lstm": keras.layers.LSTM, "gru": keras.layers.GRU}[self.cell]
+            return bidirectional(kind, units, seed, self.dtype_policy, name)
+        forward, backward = (
+            keras.layers.RNN(
+                IntraAttentionLSTMCell(
+                    units, self.tape_length, seed=own, dtype=self.dtype_policy, name="cell"
+                ),
+                return_sequences=True,
+                return_state=True,
+                zero_output_for_mask=True,
+                go_backwards=direction == "backward",
+                dtype=self.dtype_policy,
+                name=direction,
+            )
+            for direction, own in zip(("forward", "backward"), split_seed(seed, 2), strict=True)
+        )
+        return keras.layers.Bidirectional(
+            forward, backward_layer=backward, dtype=self.dtype_policy, name=name
+        )
+
+    def variables_by_depth(self) -> list[list[keras.Variable]]:
+        """Lists the variables from input to output: embeddings, each layer, and the rest.
+
+        Returns:
+            `num_layers + 2` lists of variables.
+        """
+        layers = [layer.variables for layer in self.recurrent_layers]
+        known = {self.token_embedding.path, *(v.path for layer in layers for v in layer)}
+        rest = [v for v in self.variables if v.path not in known]
+        return [[self.token_embedding], *layers, rest]
+
+    def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
+        mask = as_mask(inputs.get("padding_mask"), "padding_mask")
+        x = ops.take(self.token_embedding, inputs["token_ids"], axis=0)
+        x = drop(ops.cast(x, self.compute_dtype), self.dropout, self.dropout_generator, training)
+        for layer in self.recurrent_layers:
+            x, *states = run_rnn(layer, x, mask, training=training)
+            x = drop(x, self.dropout, self.dropout_generator, training)
+        # The first state of each direction is its last output.
+        half = len(states) // 2
+        last = ops.concatenate([states[0], states[half]], axis=-1)
+        if self.pooling == "last":
+            return {"sequence_output": x, "pooled_output": last}
+        if not self.pooling.endswith("attention"):
+            return {"sequence_output": x, "pooled_output": self.reduction(x, mask=mask)}
+        query = {"query": last} if self.pooling == "query_attention" else {}
+        pooled, weights = self.reduction(x, mask=mask, return_attention_scores=True, **query)
+        return {"sequence_output": x, "pooled_output": pooled, "pooling_attention": weights}
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "vocabulary_size": self.vocabulary_size,
+            "num_layers": self.num_layers,
+            "hidden_dim": self.hidden_dim,
+            "embedding_dim": self.embedding_dim,
+            "cell": self.cell,
+            "tape_length": self.tape_length,
+            "pooling": self.pooling,
+            "dropout": self.dropout,
+            "initializer_range": self.initializer_range,
+            "seed": self.seed,
+        }
