@@ -30,9 +30,9 @@ class HardAttention(CheckedLayer):
       the gradient of the softmax. Deterministic.
     - `"gumbel"`: `y = softmax((log p + g) / temperature)` with Gumbel noise g,
       `w = onehot(argmax y) + y - sg(y)`: key j is selected with probability `p_j`.
-    - `"reinforce"`: a key sampled from p. No gradient passes through the sample; `reinforce_loss`
-      has the gradient of its probability. With probability `1 - sample_probability` a query uses
-      the average weighted by p instead.
+    - `"reinforce"`: a key sampled from p. No gradient passes through the sample; `reinforce_loss`,
+      or in a recurrent decoder `reinforce_errors`, has the gradient of its probability. With
+      probability `1 - sample_probability` a query uses the average weighted by p instead.
 
     `sg` stops the gradient. A query without any visible key gets weights 0 and output 0.
 
@@ -42,10 +42,10 @@ class HardAttention(CheckedLayer):
         units: Hidden units of the scores `"concat"` and `"additive"`.
         temperature: Temperature of `"gumbel"`.
         sample_probability: For `"reinforce"`, the probability of sampling.
-        baseline_momentum: For `"reinforce"`, the momentum of the moving-average baseline. It is
-            only updated if the training loop keeps updates of non-trainable variables: `fit` does,
-            the trainer of `keras_attn.training` does not.
-        entropy_weight: For `"reinforce"`, the weight of the entropy of p in `reinforce_loss`.
+        baseline_momentum: For `"reinforce"`, the momentum of the moving-average baseline of
+            `reinforce_loss`. It is only updated if the training loop keeps updates of non-trainable
+            variables: `fit` does, the trainer of `keras_attn.training` does not.
+        entropy_weight: For `"reinforce"`, the weight of the entropy of p in the loss.
         seed: Integer seed of the initial weights and of sampling.
 
     Call arguments:
@@ -214,11 +214,7 @@ class HardAttention(CheckedLayer):
         Raises:
             ValueError: If the estimator is not `"reinforce"`.
         """
-        if self.estimator != "reinforce":
-            raise ValueError(
-                'HardAttention: reinforce_loss requires estimator="reinforce". '
-                f"Received: estimator={self.estimator!r}"
-            )
+        self._require_reinforce("reinforce_loss")
         reward = ops.cast(log_likelihood, "float32")
         surplus = ops.stop_gradient(reward) - ops.cast(self.baseline, "float32")
         chosen = ops.sum(draws["log_probability"], axis=-1)
@@ -230,6 +226,53 @@ class HardAttention(CheckedLayer):
             mean = ops.mean(ops.stop_gradient(reward))
             self.baseline.assign(keep * self.baseline + (1.0 - keep) * mean)
         return loss
+
+    def reinforce_errors(
+        self,
+        costs: Tensor,
+        baselines: Tensor,
+        draws: dict[str, Tensor],
+        weights: Tensor,
+        affects_later: bool = True,
+    ) -> Tensor:
+        """REINFORCE terms of the steps of a sequence, to be added to the weighted costs.
+
+        `sg(R_t) (log p(drawn)_t - sg(log p(drawn)_t)) - entropy_weight w_t H_t`, with the costs c,
+        baselines b and weights w of the steps and
+        `R_t = sum_{u >= t} w_u (c_u - b_u) - entropy_weight sum_{u > t} w_u H_u`, or
+        `w_t (c_t - b_t)` if a sample has no effect on later steps. The first term is 0, so the sum
+        over any rows has the value of the objective, and the gradient of its expectation if the
+        baselines do not depend on the samples.
+
+        Args:
+            costs: `(B, T)`, such as cross-entropies.
+            baselines: `(B, T)`, such as the costs with the most likely keys.
+            draws: The dictionary returned by the call.
+            weights: `(B, T)`, 0 for padding.
+            affects_later: Whether the output of a step has an effect on later steps.
+
+        Returns:
+            float32 `(B, T)`.
+
+        Raises:
+            ValueError: If the estimator is not `"reinforce"`.
+        """
+        self._require_reinforce("reinforce_errors")
+        costs, baselines, weights = (ops.cast(x, "float32") for x in (costs, baselines, weights))
+        surplus = weights * (costs - baselines)
+        bonus = self.entropy_weight * weights * draws["entropy"]
+        if affects_later:
+            later = ops.flip(ops.cumsum(ops.flip(surplus - bonus, axis=1), axis=1), axis=1)
+            surplus = later + bonus  # that of a step does not depend on its own sample
+        chosen = draws["log_probability"]
+        return ops.stop_gradient(surplus) * (chosen - ops.stop_gradient(chosen)) - bonus
+
+    def _require_reinforce(self, method):
+        if self.estimator != "reinforce":
+            raise ValueError(
+                f'HardAttention: {method} requires estimator="reinforce". '
+                f"Received: estimator={self.estimator!r}"
+            )
 
     def compute_output_shape(
         self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None

@@ -6,24 +6,19 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.layers.alignment import Alignment, unmasked_positions
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.nested_layers import layer_config
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.scores.by_name import build_score, make_score
-from keras_attn.layers.seeds import dropout_generator, seeded_initializer, split_seed
+from keras_attn.layers.seeds import dropout_generator, split_seed
 from keras_attn.layers.shapes import SEQUENCES
 from keras_attn.layers.unused_arguments import reject_unused
-from keras_attn.ops.arguments import (
-    require_positive,
-    require_rates,
-    require_sizes,
-)
-from keras_attn.ops.masks import as_mask, combine_masks
-from keras_attn.ops.products import linear
+from keras_attn.ops.arguments import require_rates, require_sizes
+from keras_attn.ops.masks import combine_masks
 from keras_attn.ops.weights import joint_mask, masked_softmax, weighted_average
 from keras_attn.types import Initializer, LayerLike, Shape, Tensor
 
-ALIGNMENTS = "monotonic", "predictive"
 RENORMALIZE = "none", "weights", "scores"
 
 
@@ -101,29 +96,24 @@ class LocalAttention(CheckedLayer):
         super().__init__(**kwargs)
         if window != math.inf:
             require_sizes(low=0, window=window)
-        if alignment not in ALIGNMENTS:
-            raise ValueError(
-                f"LocalAttention: alignment must be one of {', '.join(ALIGNMENTS)}. "
-                f"Received: alignment={alignment!r}"
-            )
         if renormalize not in RENORMALIZE:
             raise ValueError(
                 f"LocalAttention: renormalize must be one of {', '.join(RENORMALIZE)}. "
                 f"Received: renormalize={renormalize!r}"
             )
+        score_seed, *kernel_seeds, self._dropout_seed = split_seed(seed, 4)
+        self._alignment = Alignment(
+            "LocalAttention",
+            alignment,
+            sigma,
+            window / 2,
+            kernel_initializer,
+            kernel_seeds,
+            window=window,
+        )
         if alignment == "monotonic":
-            reject_unused(
-                'alignment="predictive"', sigma=(sigma, None), renormalize=(renormalize, "none")
-            )
-        elif sigma is not None:
-            require_positive(sigma=sigma)
-        elif window == 0:
-            raise ValueError(
-                "LocalAttention: sigma must be a positive number if window is 0. "
-                "Received: sigma=None, window=0"
-            )
+            reject_unused('alignment="predictive"', renormalize=(renormalize, "none"))
         require_rates(dropout=dropout)
-        score_seed, *self._kernel_seeds, self._dropout_seed = split_seed(seed, 4)
         self.score = make_score(score, units, score_seed, self.dtype_policy)
         self._score_name = score if isinstance(score, str) else None
         self.window = window
@@ -132,28 +122,14 @@ class LocalAttention(CheckedLayer):
         self.sigma = sigma
         self.renormalize = renormalize
         self.dropout = dropout
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.kernel_initializer = self._alignment.kernel_initializer
         self.seed = seed
         self.supports_masking = True
 
     def build(self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None) -> None:
         self.require_axes(query=query_shape, value=value_shape, key=key_shape)
         build_score(self.score, query_shape, value_shape if key_shape is None else key_shape)
-        if self.alignment == "predictive":
-            depth = query_shape[-1]
-            kernel_seed, vector_seed = self._kernel_seeds
-            self.position_kernel = self.add_weight(
-                name="position_kernel",
-                shape=(depth, depth),
-                autocast=False,  # positions are computed in float32
-                initializer=seeded_initializer(self.kernel_initializer, kernel_seed),
-            )
-            self.position_vector = self.add_weight(
-                name="position_vector",
-                shape=(depth, 1),
-                autocast=False,
-                initializer=seeded_initializer(self.kernel_initializer, vector_seed),
-            )
+        self._alignment.build(self, query_shape[-1])
         self.seed_generator = dropout_generator(self.dropout, self._dropout_seed, "dropout")
         self.built = True
 
@@ -174,16 +150,8 @@ class LocalAttention(CheckedLayer):
         mask = joint_mask(
             query, key, query_mask, value_mask, attention_mask, "end" if use_causal_mask else None
         )
-        places, last = _unmasked_positions(key, value_mask)
-        if self.alignment == "predictive":
-            centers = self._predict_positions(query, last)
-        else:
-            if query_positions is None:
-                query_positions = _unmasked_positions(query, query_mask)[0][:, 0]
-            # (T,) or (B, T) -> (B or 1, T, 1)
-            positions = ops.cast(query_positions, "float32")[..., None]
-            positions = positions[None] if len(positions.shape) == 2 else positions
-            centers = ops.minimum(positions, last)
+        places, last = unmasked_positions(ops.shape(key)[1], value_mask)
+        centers = self._alignment.centers(query, last, query_mask, query_positions)
         # (B, T, 1) and (B or 1, 1, S) -> (B, T, S)
         near = ops.abs(places - ops.floor(centers)) <= self.window
         mask = combine_masks(mask, near)
@@ -199,18 +167,11 @@ class LocalAttention(CheckedLayer):
 
     def positions(self, query: Tensor, value: Tensor, value_mask: Tensor | None = None) -> Tensor:
         """Predicts the position p of each query, float32 `(B, T)`."""
-        return self._predict_positions(query, _unmasked_positions(value, value_mask)[1])[..., 0]
-
-    def _predict_positions(self, query, last):
-        query, kernel, vector = (
-            ops.cast(x, "float32") for x in (query, self.position_kernel, self.position_vector)
-        )
-        share = ops.sigmoid(linear(ops.tanh(linear(query, kernel)), vector))
-        return ops.minimum((last + 1.0) * share, last)
+        _, last = unmasked_positions(ops.shape(value)[1], value_mask)
+        return self._alignment.predict(query, last)[..., 0]
 
     def _gaussian(self, logits, mask, distances):
-        sigma = self.window / 2 if self.sigma is None else self.sigma
-        exponent = -ops.square(distances) / (2.0 * sigma**2)
+        exponent = self._alignment.exponent(distances)
         if self.renormalize == "weights":  # a product of exponentials, divided by its sum
             return masked_softmax(logits + exponent, mask)
         if self.renormalize == "scores":
@@ -237,23 +198,3 @@ class LocalAttention(CheckedLayer):
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "seed": self.seed,
         }
-
-
-def _unmasked_positions(x, mask):
-    """Positions among the unmasked entries, `(B or 1, 1, S)`, and the last one, `(B or 1, 1, 1)`.
-
-    In float32; masked entries get arbitrary positions.
-
-    Args:
-        x: `(B, S, ...)`.
-        mask: `(B, S)` or None.
-    """
-    if mask is None:
-        length = ops.shape(x)[1]
-        places = ops.arange(length, dtype="float32")[None, None]
-        count = ops.full((1, 1, 1), length, dtype="float32")
-    else:
-        real = ops.cast(as_mask(mask), "float32")[:, None]
-        places = ops.cumsum(real, axis=-1) - 1.0
-        count = ops.sum(real, axis=-1, keepdims=True)
-    return places, ops.maximum(count - 1.0, 0.0)

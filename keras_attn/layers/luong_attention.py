@@ -116,9 +116,12 @@ class LuongAttention(CheckedLayer):
     def build(self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None) -> None:
         if not self.attention.built:
             self.attention.build(query_shape, value_shape, key_shape)
+        context_shape = value_shape
+        if isinstance(self.attention, CheckedLayer):  # other layers may lack the method
+            context_shape = self.attention.compute_output_shape(query_shape, value_shape, key_shape)
         self.kernel = self.add_weight(
             name="kernel",
-            shape=(value_shape[-1] + query_shape[-1], self.units),
+            shape=(context_shape[-1] + query_shape[-1], self.units),
             initializer=seeded_initializer(self.kernel_initializer, self._kernel_seed),
         )
         self.built = True

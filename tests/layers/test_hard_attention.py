@@ -372,13 +372,9 @@ def test_reinforce_loss_of_another_estimator_is_an_error():
 
 
 @pytest.mark.parametrize("joined", [False, True])
-def test_a_decoder_that_would_lose_the_draws_takes_other_estimators_alone(joined):
-    def cell(estimator):
+def test_a_decoder_cell_takes_every_estimator_and_knows_which_has_draws(joined):
+    for estimator in ESTIMATORS:
         attention = make(estimator)
         attention = LuongAttention(2, attention=attention) if joined else attention
-        return AttentionCell(keras.layers.GRUCell(2), attention)
-
-    for estimator in ESTIMATORS[:2]:
-        assert cell(estimator).attention is not None
-    with pytest.raises(ValueError, match='"gumbel" or "straight_through".*"reinforce"'):
-        cell("reinforce")
+        cell = AttentionCell(keras.layers.GRUCell(2), attention)
+        assert cell.attention is not None and cell.draws == (estimator == "reinforce")

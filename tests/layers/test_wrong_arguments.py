@@ -109,6 +109,7 @@ GIVEN = {
 BACKBONES = {
     "Bert": lambda: models.BertEncoder(9, 1, 8, 2),
     "XLNe": lambda: models.XLNet(9, 1, 8, 2),
+    "Recu": lambda: models.RecurrentEncoder(9, 1, 8, bidirectional=False),
     "GPT2": lambda: models.GPT2(9, 1, 8, 2),
 }
 # What some arguments go with.

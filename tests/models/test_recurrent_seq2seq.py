@@ -154,7 +154,11 @@ def test_greedy_decoding_is_a_pass_without_forcing(name):
 @pytest.mark.parametrize(
     "name, compile",
     quick(
-        list(itertools.product(("bahdanau", "luong", "monotonic"), (False, True))),
+        list(
+            itertools.product(
+                ("bahdanau", "luong", "monotonic", "mixed", "reinforce"), (False, True)
+            )
+        ),
         *(("bahdanau", False), ("luong", True), ("monotonic", False)),
     ),
 )

@@ -135,6 +135,11 @@ ZERO = {
         f"MixedAttention {mix}": (lambda m=mix: layers.MixedAttention(2, 2, 1, mix=m, seed=1), SELF)
         for mix in ("gate", "heads", "cascade")
     },
+    "MixedAttention memory": (lambda: layers.MixedAttention(2, 2, 1, seed=1), pair),
+    "ExpandedWindowAttention memory": (
+        lambda: layers.ExpandedWindowAttention(2, 2, 2, 1, alignment="predictive", seed=1),
+        pair,
+    ),
     "MultiHeadAttention": (lambda: layers.MultiHeadAttention(2, 2, seed=1), pair),
     **{
         f"RelativeAttention {kind}": (

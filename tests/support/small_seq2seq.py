@@ -13,6 +13,10 @@ MODELS = {
     "monotonic": (LuongSeq2Seq, {"attention": "local_monotonic", "window": 1}),
     "predictive": (LuongSeq2Seq, {"attention": "local_predictive", "window": 2}),
     "hard": (LuongSeq2Seq, {"attention": "hard", "score": "dot"}),
+    "straight_through": (LuongSeq2Seq, {"attention": "straight_through"}),
+    "reinforce": (LuongSeq2Seq, {"attention": "reinforce", "input_feeding": False}),
+    "mixed": (LuongSeq2Seq, {"attention": "mixed", "window": 2}),
+    "expanded": (LuongSeq2Seq, {"attention": "expanded_window", "window": 2}),
     "plain": (LuongSeq2Seq, {"attention": None}),
 }
 

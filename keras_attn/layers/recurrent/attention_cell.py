@@ -8,9 +8,11 @@ from keras import ops
 
 from keras_attn.layers.attention import Attention
 from keras_attn.layers.checked_layer import CheckedLayer
+from keras_attn.layers.expanded_window_attention import ExpandedWindowAttention
 from keras_attn.layers.hard_attention import HardAttention
 from keras_attn.layers.local_attention import LocalAttention
 from keras_attn.layers.luong_attention import LuongAttention
+from keras_attn.layers.mixed_attention import MixedAttention
 from keras_attn.layers.nested_layers import as_layer, layer_config
 from keras_attn.layers.padded_rnn import with_nonempty_batch
 from keras_attn.layers.recurrent.memory import attend_to_memory, group_by_source, make_memory
@@ -19,6 +21,9 @@ from keras_attn.layers.unused_arguments import reject_unused
 from keras_attn.types import LayerLike, Nest, Shape, Tensor
 
 ORDERS = "attend_last", "attend_first"
+# Layers that center a window at the position of the query, or predict the center.
+WINDOWED = LocalAttention, MixedAttention, ExpandedWindowAttention
+DRAWS = "log_probability", "entropy"
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -39,9 +44,11 @@ class AttentionCell(CheckedLayer):
     Args:
         cell: Keras cell, such as `LSTMCell`, `GRUCell` or `StackedRNNCells`, without dropout.
             s_t is the output of the (last) cell.
-        attention: `LuongAttention`, `Attention`, `LocalAttention`, `HardAttention`, or another
-            layer with the same call arguments. None disables attention; the output is then `s_t`.
-            The weights of several heads are averaged.
+        attention: `LuongAttention`, `Attention`, `LocalAttention`, `HardAttention`,
+            `MixedAttention`, `ExpandedWindowAttention`, or another layer with the same call
+            arguments. None disables attention; the output is then `s_t`. The weights of several
+            heads are averaged. Windows of monotonic alignment are centered at the index of the
+            step. A layer with `project_memory` projects the memory once for all steps.
         order: `"attend_last"` or `"attend_first"`.
         input_feeding: Whether the previous attention output is an input of the cell.
         query_inputs: Whether the query includes x; requires `"attend_first"`.
@@ -58,9 +65,13 @@ class AttentionCell(CheckedLayer):
     Returns:
         (outputs, states); the outputs are an input of `read_out`.
 
+    Attributes:
+        draws: Whether the attention is `HardAttention("reinforce")`. `read_out` then also returns
+            its draws, `(N, T)` each, the input of `reinforce_errors`.
+
     Raises:
-        ValueError: If an argument is unknown, the cell has dropout, the initial states have other
-            sizes, or the attention is `HardAttention("reinforce")`.
+        ValueError: If an argument is unknown, the cell has dropout, or the initial states have
+            other sizes.
 
     Reference:
         Luong et al., Effective Approaches to Attention-based Neural Machine
@@ -137,13 +148,9 @@ class AttentionCell(CheckedLayer):
         self.query_inputs = query_inputs
         self.combine: Any = combine
         inner = attention.attention if isinstance(attention, LuongAttention) else attention
-        self._inner = inner
-        if isinstance(inner, HardAttention) and inner.estimator == "reinforce":
-            raise ValueError(
-                'AttentionCell: the estimator of HardAttention must be "gumbel" or '
-                '"straight_through", as a decoder does not store the samples that reinforce_loss '
-                'requires. Received: estimator="reinforce"'
-            )
+        self._inner: Any = inner
+        self.draws = isinstance(inner, HardAttention) and inner.estimator == "reinforce"
+        self._projects_memory = hasattr(inner, "project_memory") and _takes(inner, "memory")
         self._feeds = attention is not None and input_feeding and order == "attend_last"
         # Exact types: subclasses may compute something else.
         score = getattr(inner, "score", None)
@@ -173,7 +180,10 @@ class AttentionCell(CheckedLayer):
 
     def prepare_memory(self, memory: Tensor, mask: Tensor | None = None) -> dict[str, Tensor]:
         """Computes what is the same for all steps; see `keras_attn.layers.recurrent.memory`."""
-        return make_memory(memory, mask, self._projecting, self.compute_dtype)
+        prepared = make_memory(memory, mask, self._projecting, self.compute_dtype)
+        if self._projects_memory:
+            prepared["heads"] = self._inner.project_memory(prepared["value"])
+        return prepared
 
     def prepare_inputs(self, inputs: Tensor) -> Tensor:
         """Returns the inputs unchanged: the Keras cell projects them itself."""
@@ -221,20 +231,19 @@ class AttentionCell(CheckedLayer):
             top = own[-1] if len(getattr(self.cell, "cells", ())) > 1 else own
             top = keras.tree.flatten(top)[0]
             query = ops.concatenate([inputs, top], axis=-1) if self.query_inputs else top
-            attended, weights = self._attend(query[:, None], memory, index, training)
-            inputs = ops.concatenate([inputs, attended[:, 0]], axis=-1)
+            attended, outputs = self._attend_step(query, memory, index, training)
+            inputs = ops.concatenate([inputs, attended], axis=-1)
             if self.combine is not None:
                 inputs = self.combine(inputs)
             output, own = with_nonempty_batch(self.cell, inputs, own)
-            return {"output": output, "weights": weights[:, 0]}, {"cell": own}
+            return {"output": output, **outputs}, {"cell": own}
         if not self._feeds:
             output, own = with_nonempty_batch(self.cell, inputs, own)
             return {"output": output}, {"cell": own}
         inputs = ops.concatenate([inputs, states["fed"]], axis=-1)
         output, own = with_nonempty_batch(self.cell, inputs, own)
-        attended, weights = self._attend(output[:, None], memory, index, training)
-        attended = attended[:, 0]
-        return ({"output": attended, "weights": weights[:, 0]}, {"cell": own, "fed": attended})
+        attended, outputs = self._attend_step(output, memory, index, training)
+        return {"output": attended, **outputs}, {"cell": own, "fed": attended}
 
     def read_out(
         self,
@@ -243,7 +252,7 @@ class AttentionCell(CheckedLayer):
         memory: dict[str, Tensor],
         index: Tensor | int = 0,
         training: bool | None = None,
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Any, ...]:
         """Computes the features from which words are predicted, for many steps at once.
 
         Args:
@@ -254,15 +263,30 @@ class AttentionCell(CheckedLayer):
             training: As in the call.
 
         Returns:
-            `(N, T, output_size)` and the attention weights, `(N, T, S)`; 0 without attention.
+            `(N, T, output_size)` and the attention weights, `(N, T, S)`; 0 without attention. With
+            `draws` then the dictionary of draws of `HardAttention`.
         """
         output = outputs["output"]
         if self.attention is None:
             size = ops.shape(memory["value"])[1]
             return output, ops.zeros((*ops.shape(output)[:2], size), output.dtype)
-        if "weights" in outputs:
-            return output, outputs["weights"]
-        return self._attend(output, memory, index, training)
+        if "weights" not in outputs:
+            return self._attend(output, memory, index, training)
+        draws = [{name: outputs[name] for name in DRAWS}] if self.draws else []
+        return output, outputs["weights"], *draws
+
+    def reinforce_errors(
+        self, costs: Tensor, baselines: Tensor, draws: dict[str, Tensor], weights: Tensor
+    ) -> Tensor:
+        """`HardAttention.reinforce_errors` of all steps; requires `draws`."""
+        affects_later = self._feeds or self.order == "attend_first"
+        return self._inner.reinforce_errors(costs, baselines, draws, weights, affects_later)
+
+    def _attend_step(self, query, memory, index, training):
+        """The attended memory and the further outputs of a step, from its query `(N, Q)`."""
+        attended, weights, *draws = self._attend(query[:, None], memory, index, training)
+        draws = {name: x[:, 0] for found in draws for name, x in found.items()}
+        return attended[:, 0], {"weights": weights[:, 0], **draws}
 
     def _attend(self, query, memory, index, training):
         return group_by_source(
@@ -276,6 +300,7 @@ class AttentionCell(CheckedLayer):
     def _attend_grouped(self, query, memory, index, length, training):
         inner = self._inner
         if self._projecting is not None:
+            draws = []
             context, weights = attend_to_memory(
                 self._projecting,
                 query,
@@ -285,14 +310,18 @@ class AttentionCell(CheckedLayer):
             )
         else:
             given = {}
-            if isinstance(inner, LocalAttention) and inner.alignment == "monotonic":
+            if isinstance(inner, WINDOWED) and inner.alignment == "monotonic":
                 # The targets of a source are in one row; positions restart with each target.
                 given["query_positions"] = index + (
                     ops.arange(ops.shape(query)[1], dtype="int32") % length
                 )
-            context, weights = inner(
+            if self.draws:
+                given["return_draws"] = True
+            if self._projects_memory:
+                given["memory"] = memory["heads"]
+            context, weights, *draws = inner(
                 query,
-                memory["value"],
+                None if self._projects_memory else memory["value"],
                 value_mask=memory.get("mask"),
                 return_attention_scores=True,
                 training=training,
@@ -300,9 +329,9 @@ class AttentionCell(CheckedLayer):
             )
         if len(weights.shape) == 4:  # (B, H, T, S), of several heads
             weights = ops.mean(weights, axis=1)
-        if inner is self.attention:
-            return context, weights
-        return self.attention.join(context, query), weights
+        if inner is not self.attention:
+            context = self.attention.join(context, query)
+        return context, weights, *draws
 
     def get_config(self) -> dict[str, Any]:
         return {
@@ -314,6 +343,11 @@ class AttentionCell(CheckedLayer):
             "query_inputs": self.query_inputs,
             "combine": layer_config(self.combine, self),
         }
+
+
+def _takes(layer, name):
+    """Whether a layer has a call argument of this name."""
+    return name in inspect.signature(layer.call).parameters
 
 
 def _require_call(attention):

@@ -1,9 +1,11 @@
 """The memory of a recurrent decoder, as its cells receive it.
 
-A dictionary of `value` `(B, S, V)`, `mask` `(B, S)` if there is padding, and `key` `(B, S, units)`
-if an additive score has projected it, once for all steps.
+A dictionary of `value` `(B, S, V)`, `mask` `(B, S)` if there is padding, and what is projected once
+for all steps: `key` `(B, S, units)` by an additive score, or `heads` by a layer with
+`project_memory`.
 """
 
+import keras
 from keras import ops
 
 from keras_attn.ops.masks import as_mask
@@ -52,20 +54,18 @@ def group_by_source(function, query, memory):
     """Calls an attention function with the queries of all targets of a source in one row.
 
     Args:
-        function: Maps `(B, R T, Q)` to two tensors `(B, R T, ...)`.
+        function: Maps `(B, R T, Q)` to a nest of tensors `(B, R T, ...)`.
         query: `(B R, T, Q)`: R consecutive targets of each source.
         memory: As returned by `make_memory`.
 
     Returns:
-        Two tensors `(B R, T, ...)`.
+        The nest, of tensors `(B R, T, ...)`.
     """
     shape = ops.shape(query)
     sources = ops.shape(memory["value"])[0]
     # Not -1, which is ambiguous if there is no source.
     queries = shape[0] * shape[1] // at_least(sources, 1)
     grouped = ops.reshape(query, (sources, queries, query.shape[-1]))
-    context, weights = function(grouped)
-    return (
-        ops.reshape(context, (*shape[:2], context.shape[-1])),
-        ops.reshape(weights, (*shape[:2], ops.shape(weights)[-1])),
+    return keras.tree.map_structure(
+        lambda x: ops.reshape(x, (*shape[:2], *ops.shape(x)[2:])), function(grouped)
     )

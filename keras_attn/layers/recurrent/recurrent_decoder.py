@@ -45,7 +45,7 @@ class RecurrentDecoder(CheckedLayer):
             `start(initial_state, batch_size)`, the initial states;
             `call(inputs, states, memory, index)`, a step that returns the nests outputs and states;
             `read_out(outputs, inputs, memory, index, training)`, features `(B, T, output_size)` and
-            alignments `(B, T, S)`.
+            alignments `(B, T, S)`; if its attribute `draws` is true, then a dictionary of draws.
         vocabulary_size: Target vocabulary size V.
         embedding_dim: Depth of the target embeddings.
         teacher_forcing_ratio: Default probability of teacher forcing for a step in training; or a
@@ -68,17 +68,24 @@ class RecurrentDecoder(CheckedLayer):
         cache_index: Integer scalar, the index of the first step. With a cache, `target_ids` are
             `(B R, T)`, and memory comes from `start_decoding`.
         training: Whether to apply dropout and the default `teacher_forcing_ratio`.
+        return_draws: Whether to also return what the loss of an `AttentionCell` with
+            `HardAttention("reinforce")` is computed from: a dictionary of the `log_probability` and
+            `entropy` of the steps, float32 `(B, T)`, and `baseline_logits` `(B, T, V)`, the logits
+            with the same input words but the most likely keys and without dropout, which have no
+            gradient.
 
     Returns:
         Logits `(B, T, V)` of each next word, and alignments `(B, T, S)`, the attention weights;
-        then the updated cache if one was given.
+        then the draws if requested; then the updated cache if one was given.
 
     Raises:
-        ValueError: If an argument is out of range or unknown.
+        ValueError: If an argument is out of range or unknown, or `return_draws` is used with a
+            cache or a cell without draws.
 
     Reference:
         Bengio et al., Scheduled Sampling for Sequence Prediction with Recurrent
-        Neural Networks, 2015.
+        Neural Networks, 2015; Rennie et al., Self-critical Sequence Training for
+        Image Captioning, 2017 (the baseline).
 
     Examples:
         >>> import keras, numpy as np
@@ -159,17 +166,38 @@ class RecurrentDecoder(CheckedLayer):
         cache: Nest = None,
         cache_index: Tensor | int | None = None,
         training: bool | None = None,
-    ) -> tuple[Tensor, ...]:
+        return_draws: bool = False,
+    ) -> tuple[Any, ...]:
         target_ids = ops.cast(target_ids, "int32")
+        if return_draws and (cache is not None or not self.draws):
+            raise ValueError(
+                "RecurrentDecoder: return_draws requires an AttentionCell with "
+                'HardAttention("reinforce"), and no cache. '
+                f"Received: cell={self.cell}{', a cache' * (cache is not None)}"
+            )
         if cache is not None:
-            return self._run_forced(target_ids, cache, memory, cache_index, False)
+            logits, alignments, _, states = self._run_forced(
+                target_ids, cache, memory, cache_index, False
+            )
+            return logits, alignments, states
         _require_shapes(target_ids.shape, memory.shape)
         memory = self.cell.prepare_memory(memory, memory_mask)
         states = self.cell.start(initial_state, ops.shape(target_ids)[0])
         ratio = self._current_ratio(teacher_forcing_ratio, training)
         if not isinstance(ratio, (int, float)) or ratio < 1:
             target_ids = self._sample_inputs(target_ids, ratio, states, memory)
-        return self._run_forced(target_ids, states, memory, 0, training)[:2]
+        logits, alignments, draws, _ = self._run_forced(target_ids, states, memory, 0, training)
+        if not return_draws:
+            return logits, alignments
+        with without_weight_gradients(self):
+            states, memory = keras.tree.map_structure(ops.stop_gradient, (states, memory))
+            baseline, *_ = self._run_forced(target_ids, states, memory, 0, False)
+        return logits, alignments, {**draws[0], "baseline_logits": ops.stop_gradient(baseline)}
+
+    @property
+    def draws(self) -> bool:
+        """Whether the attention samples keys for REINFORCE; see `AttentionCell`."""
+        return getattr(self.cell, "draws", False)
 
     def start_decoding(
         self,
@@ -225,7 +253,7 @@ class RecurrentDecoder(CheckedLayer):
             inputs = self.cell.prepare_inputs(self._embed(ids))
             outputs, states = self.cell(inputs, states, memory, index=index, training=False)
             outputs = keras.tree.map_structure(lambda one: one[:, None], outputs)
-            logits, _ = self._logits(outputs, inputs[:, None], memory, index, False)
+            logits, *_ = self._logits(outputs, inputs[:, None], memory, index, False)
             predicted = ops.cast(ops.argmax(logits[:, 0], axis=-1), "int32")
             return ids, (index + 1, states, predicted)
 
@@ -235,7 +263,7 @@ class RecurrentDecoder(CheckedLayer):
             return run_time_loop(step, sequence, start)[0]
 
     def _run_forced(self, ids, states, memory, index, training):
-        """Logits, alignments and last states of steps with these input words."""
+        """Logits, alignments, a list of draws or of nothing, and last states of forced steps."""
         index = ops.cast(index, "int32")
         x = drop(self._embed(ids), self.dropout, self.dropout_generator, training)
         inputs = self.cell.prepare_inputs(x)
@@ -255,18 +283,20 @@ class RecurrentDecoder(CheckedLayer):
             outputs, (_, states) = run_time_loop(step, inputs, (index, states))
             if training:
                 advance_seeds(self.cell, ops.shape(ids)[1])
-        logits, alignments = self._logits(outputs, inputs, memory, index, training)
-        return logits, alignments, states
+        logits, alignments, *draws = self._logits(outputs, inputs, memory, index, training)
+        return logits, alignments, draws, states
 
     def _embed(self, ids):
         # The cell may have another dtype policy.
         return ops.cast(ops.take(self.embedding, ids, axis=0), self.cell.compute_dtype)
 
     def _logits(self, outputs, inputs, memory, index, training):
-        found, alignments = self.cell.read_out(outputs, inputs, memory, index, training=training)
+        found, alignments, *draws = self.cell.read_out(
+            outputs, inputs, memory, index, training=training
+        )
         found = drop(found, self.dropout, self.dropout_generator, training)
         found, alignments = (ops.cast(x, self.compute_dtype) for x in (found, alignments))
-        return linear(found, self.output_kernel), alignments
+        return linear(found, self.output_kernel), alignments, *draws
 
     def attention_of(self, results: tuple[Tensor, ...]) -> Tensor | None:
         """Selects the alignments from the results of a call; None if the cell has no attention."""

@@ -4,9 +4,11 @@ from typing import Any
 
 import keras
 
-from keras_attn.layers.hard_attention import HardAttention
+from keras_attn.layers.expanded_window_attention import ExpandedWindowAttention
+from keras_attn.layers.hard_attention import ESTIMATORS, HardAttention
 from keras_attn.layers.local_attention import LocalAttention
 from keras_attn.layers.luong_attention import LuongAttention
+from keras_attn.layers.mixed_attention import MixedAttention
 from keras_attn.layers.nested_layers import as_layer, layer_config
 from keras_attn.layers.padded_rnn import add_embedding, run_rnn
 from keras_attn.layers.recurrent import AttentionCell, RecurrentDecoder
@@ -20,7 +22,11 @@ from keras_attn.models.recurrent.seq2seq import (
 from keras_attn.ops.arguments import require_rates, require_sizes
 from keras_attn.types import Nest, Shape, Tensor
 
-ATTENTIONS = "global", "local_monotonic", "local_predictive", "hard", None
+LOCAL = "local_monotonic", "local_predictive"
+WINDOWED = "mixed", "expanded_window"
+# "hard" is the name of "gumbel" in versions without other estimators.
+HARD = {"hard": "gumbel", **{name: name for name in ESTIMATORS}}
+ATTENTIONS = "global", *LOCAL, *WINDOWED, *HARD, None
 CELLS = {"gru": keras.layers.GRUCell, "lstm": keras.layers.LSTMCell}
 
 
@@ -40,11 +46,19 @@ class LuongSeq2Seq(Seq2Seq, keras.Model):
         num_layers: Number of encoder layers, and of decoder layers.
         cell: `"lstm"` or `"gru"`.
         bidirectional: Whether the encoder is bidirectional; the paper's is not.
-        attention: `"global"`, `"local_monotonic"`, `"local_predictive"`, `"hard"` (samples keys in
-            training, see `HardAttention` with `"gumbel"`), or None for no attention.
-        score: See `Attention`.
+        attention: None or `"none"` for no attention, or one of:
+
+            - `"global"`;
+            - `"local_monotonic"`, `"local_predictive"`: see `LocalAttention`;
+            - `"mixed"`: one head of `MixedAttention`, centered at the index of the step;
+            - `"expanded_window"`: one head of `ExpandedWindowAttention`, with the keys from
+              `t - window` to `t + 2 window - 1` at step t;
+            - `"straight_through"`, `"gumbel"`, `"reinforce"`: `HardAttention` with this estimator.
+              `"hard"` is the same as `"gumbel"`.
+        score: See `Attention`. Unsupported with `"mixed"` and `"expanded_window"`.
         attention_units: Hidden units of the scores `"concat"` and `"additive"`.
-        window: Number of keys on either side of the center of local attention.
+        window: Number of keys on either side of the center of local and mixed attention, or in a
+            window of `"expanded_window"`.
         input_feeding: Whether the previous attention output is an input of each step. Without it,
             attention is computed for all steps at once, which is faster.
         dropout: Dropout rate of the embeddings, between encoder layers, and before the logits.
@@ -62,9 +76,13 @@ class LuongSeq2Seq(Seq2Seq, keras.Model):
 
     Returns:
         Dictionary of `encoder_output` `(B, S, units)`, `logits` `(B, T, V)` of the next token and
-        `alignments` `(B, T, S)`, which are 0 without attention.
+        `alignments` `(B, T, S)`, which are 0 without attention. With `"reinforce"` in training also
+        `draws`, see `RecurrentDecoder`.
 
-    Losses, metrics and decoding are the same as for `Transformer`.
+    Losses, metrics and decoding are the same as for `Transformer`. With `"reinforce"` there is also
+    a loss `reinforce`, the entropy term: its gradient includes that of the probabilities of the
+    sampled keys, see `HardAttention.reinforce_errors`. The baseline is a second pass of the decoder
+    with the most likely keys.
 
     Raises:
         ValueError: If an argument is out of range, unknown or has no effect.
@@ -121,17 +139,21 @@ class LuongSeq2Seq(Seq2Seq, keras.Model):
             raise ValueError(
                 f"LuongSeq2Seq: cell must be one of {', '.join(CELLS)}. Received: cell={cell!r}"
             )
+        attention = None if attention == "none" else attention
         if attention not in ATTENTIONS:
             raise ValueError(
                 "LuongSeq2Seq: attention must be one of "
                 f"{', '.join(map(repr, ATTENTIONS))}. "
                 f"Received: attention={attention!r}"
             )
-        if attention is None:
+        if attention in (None, *WINDOWED):
             reject_unused(
-                "an attention", score=(score, "bilinear"), attention_units=(attention_units, None)
+                "an attention with a score function",
+                # "general" is another name of the default.
+                score=("bilinear" if score == "general" else score, "bilinear"),
+                attention_units=(attention_units, None),
             )
-        if attention not in ("local_monotonic", "local_predictive"):
+        if attention not in (*LOCAL, *WINDOWED):
             reject_unused("local attention", window=(window, 10))
         if bidirectional and units % 2:
             raise ValueError(
@@ -209,22 +231,26 @@ class LuongSeq2Seq(Seq2Seq, keras.Model):
         if self.attention is None:
             return None
         output_seed, seed = split_seed(seed, 2)
-        scored = {
-            "score": self.score,
-            "units": self.attention_units,
-            "seed": seed,
-            "dtype": self.dtype_policy,
-            "name": "attention",
-        }
+        named = {"seed": seed, "dtype": self.dtype_policy, "name": "attention"}
+        scored = {"score": self.score, "units": self.attention_units, **named}
+        inner, given = None, {}
         if self.attention == "global":
             given = {"score": self.score, "attention_units": self.attention_units}
-        elif self.attention == "hard":
-            given = {"attention": HardAttention("gumbel", **scored)}
+        elif self.attention in HARD:
+            inner = HardAttention(HARD[self.attention], **scored)
+        elif self.attention == "mixed":
+            inner = MixedAttention(1, self.units, self.window, **named)
+        elif self.attention == "expanded_window":
+            inner = ExpandedWindowAttention(1, self.units, self.window, self.window, **named)
         else:
-            kind = self.attention.removeprefix("local_")
-            given = {"attention": LocalAttention(self.window, kind, **scored)}
+            inner = LocalAttention(self.window, self.attention.removeprefix("local_"), **scored)
         return LuongAttention(
-            self.units, **given, seed=output_seed, dtype=self.dtype_policy, name="luong_attention"
+            self.units,
+            **given,
+            attention=inner,
+            seed=output_seed,
+            dtype=self.dtype_policy,
+            name="luong_attention",
         )
 
     def build(self, input_shape: dict[str, Shape] | None = None) -> None:

@@ -6,7 +6,9 @@ from keras import ops
 from keras_attn.layers.padded_rnn import bidirectional, recurrent
 from keras_attn.layers.seeds import drop
 from keras_attn.models.row_cache import RowCache
+from keras_attn.models.task import label_weights
 from keras_attn.models.token_loss import TokenLoss
+from keras_attn.ops import sparse_cross_entropy
 from keras_attn.types import Nest, Tensor
 
 
@@ -17,10 +19,16 @@ class Seq2Seq(RowCache, TokenLoss):
     A mixin that precedes `keras.Model` in the bases. A model has `decoder`, `label_smoothing` and
     `read(inputs, training)`, which returns the encoder outputs `(B, S, D)` and the `initial_state`
     of the decoder.
+
+    If the decoder samples keys for REINFORCE, the outputs in training also contain its `draws`, and
+    the loss `reinforce` has the gradient that the token loss lacks. Its value is that of the
+    entropy term; the baseline of each row is the loss of its own words with the most likely keys,
+    so the errors of rows are independent.
     """
 
     INPUTS = {"token_ids": "BT", "padding_mask": "BT", "target_ids": "BS"}
     REQUIRED = ("token_ids", "target_ids")
+    positions = None  # a `Transformer` with learned positions limits the length
 
     def call(
         self,
@@ -29,19 +37,49 @@ class Seq2Seq(RowCache, TokenLoss):
         teacher_forcing_ratio: Tensor | float | None = None,
     ) -> dict[str, Tensor]:
         encoded, initial_state = self.read(inputs, training)
-        logits, alignments = self.decoder(
+        draws = {"return_draws": True} if training and self.decoder.draws else {}
+        logits, alignments, *found = self.decoder(
             inputs["target_ids"],
             encoded,
             memory_mask=inputs.get("padding_mask"),
             initial_state=initial_state,
             teacher_forcing_ratio=teacher_forcing_ratio,
             training=training,
+            **draws,
         )
-        return {
+        outputs = {
             "encoder_output": encoded,
             "logits": ops.cast(logits, "float32"),
             "alignments": alignments,
         }
+        return {**outputs, "draws": found[0]} if draws else outputs
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:  # type: ignore[override]
+        names = TokenLoss.metric_names
+        return ("token_loss", "reinforce_loss", *names[1:]) if self.decoder.draws else names
+
+    def loss_weights(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        weights = super().loss_weights(batch)
+        return {**weights, "reinforce": weights["token"]} if self.decoder.draws else weights
+
+    def loss_errors(
+        self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
+    ) -> dict[str, Tensor]:
+        errors = super().loss_errors(outputs, batch)
+        if not self.decoder.draws:
+            return errors
+        if "draws" not in outputs:  # nothing is sampled at inference
+            return {**errors, "reinforce": ops.zeros((), "float32")}
+        costs, baselines = (
+            sparse_cross_entropy(
+                batch["label"], ops.stop_gradient(ops.cast(x, "float32")), self.label_smoothing
+            )
+            for x in (outputs["logits"], outputs["draws"]["baseline_logits"])
+        )
+        weights = label_weights(batch, batch["label"])
+        found = self.decoder.cell.reinforce_errors(costs, baselines, outputs["draws"], weights)
+        return {**errors, "reinforce": ops.sum(found)}
 
     def encode(self, inputs: dict[str, Tensor], training: bool | None = None) -> Tensor:
         """Runs the encoder and returns its outputs `(B, S, D)`.
