@@ -73,6 +73,7 @@ CLASSES = {
         "PointerNetwork",
         "RecurrentClassifier",
         "RecurrentEncoder",
+        "RecurrentLanguageModel",
         "Transformer",
         "XLNet",
         "XLNetClassifier",

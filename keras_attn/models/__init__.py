@@ -18,6 +18,7 @@ from keras_attn.models.recurrent import (
     LuongSeq2Seq,
     RecurrentClassifier,
     RecurrentEncoder,
+    RecurrentLanguageModel,
 )
 from keras_attn.models.transformer import Transformer
 from keras_attn.models.xlnet import XLNet, XLNetClassifier, XLNetPretrainer
@@ -40,6 +41,7 @@ __all__ = [
     "PointerNetwork",
     "RecurrentClassifier",
     "RecurrentEncoder",
+    "RecurrentLanguageModel",
     "Transformer",
     "XLNet",
     "XLNetClassifier",

@@ -79,6 +79,16 @@ MODELS = {
         lambda: M.HierarchicalAttentionNetwork(7, 2, 3, 3, 3, 3, seed=0),
         {**TEXTS, "token_ids": IDS.reshape(5, 2, 2)},
     ),
+    "RecurrentClassifier": (
+        lambda: M.RecurrentClassifier(M.RecurrentEncoder(7, 1, 4, seed=0), 2),
+        TEXTS,
+    ),
+    "RecurrentLanguageModel": (
+        lambda: M.RecurrentLanguageModel(
+            M.RecurrentEncoder(7, 1, 4, bidirectional=False, reduce="last", seed=0)
+        ),
+        {"token_ids": IDS},
+    ),
     "PointerNetwork": (lambda: M.PointerNetwork(1, 4, True, seed=0), POINTS),
     "PointerGenerator": (lambda: M.PointerGenerator(7, 2, 3, 3, seed=0), PAIRS),
     "Transformer": (lambda: M.Transformer(7, 1, 4, 2, dropout=0.0, max_length=8, seed=0), PAIRS),

@@ -97,6 +97,10 @@ TASKS = {
         lambda: models.RecurrentClassifier(_recurrent(), 3, dropout=0.0),
         lambda: _one_segment(_labelled),
     ),
+    "RecurrentLanguageModel": (
+        lambda: models.RecurrentLanguageModel(_recurrent(bidirectional=False, reduce="last")),
+        _one_segment,
+    ),
     "XLNetClassifier": (lambda: models.XLNetClassifier(_xlnet(), 3, dropout=0.0), _labelled),
     "XLNetPretrainer": (lambda: models.XLNetPretrainer(_xlnet()), _permuted),
     "Transformer": (lambda: models.Transformer(12, 1, 8, 2, dropout=0.0, seed=0), _translated),

@@ -6,15 +6,14 @@ import keras
 from keras import ops
 
 from keras_attn.models.building import needs_weights
+from keras_attn.models.causal_language_model import CausalLanguageModel
 from keras_attn.models.gpt2.decoder import GPT2
 from keras_attn.models.shared_cache import make_writers, take_writers, write_step
-from keras_attn.models.task import TaskModel
-from keras_attn.ops.cross_entropy import vocabulary_losses
-from keras_attn.types import Nest, Shape, Tensor
+from keras_attn.types import Nest, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class GPT2LanguageModel(TaskModel, keras.Model):
+class GPT2LanguageModel(CausalLanguageModel, keras.Model):
     """GPT-2 with a causal language model head, which shares the token embeddings.
 
     Args:
@@ -48,8 +47,6 @@ class GPT2LanguageModel(TaskModel, keras.Model):
         (1, 3, 50) 0.0
     """
 
-    metric_names = ("token_loss", "token_accuracy")
-
     def __init__(
         self,
         backbone: GPT2,
@@ -58,53 +55,6 @@ class GPT2LanguageModel(TaskModel, keras.Model):
         **kwargs: Any,
     ) -> None:
         super().__init__(backbone, seed, name=name, **kwargs)
-
-    def build(self, input_shape: dict[str, Shape] | None = None) -> None:
-        self.build_backbone()
-        self.built = True
-
-    def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
-        outputs = self.backbone(self.backbone.select_inputs(inputs), training=training)
-        hidden = outputs["sequence_output"]
-        logits = ops.cast(self.backbone.token_products(hidden), "float32")
-        labels, shape = self._labels(inputs), ops.shape(inputs["token_ids"])
-        errors, found, _ = vocabulary_losses(
-            ops.reshape(labels, (-1,)),
-            ops.reshape(hidden, (-1, self.backbone.hidden_dim)),
-            ops.cast(self.backbone.token_embedding, hidden.dtype),
-            None,
-            ops.reshape(logits, (-1, self.backbone.vocabulary_size)),
-        )
-        return {
-            **outputs,
-            "logits": logits,
-            "errors": ops.reshape(errors, shape),
-            "hits": ops.reshape(found, shape),
-        }
-
-    @needs_weights
-    def make_cache(self, batch_size: int, length: int) -> list[tuple[Tensor, Tensor]]:
-        """See `GPT2.make_cache`."""
-        return self.backbone.make_cache(batch_size, length)
-
-    @needs_weights
-    def decode(
-        self,
-        token_ids: Tensor,
-        index: Tensor | int,
-        cache: list[tuple[Tensor, Tensor]],
-        padding_mask: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        logits_kernel: Tensor | None = None,
-    ) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
-        """Like `GPT2.decode`, but returns the logits `(B, V)` after the last token.
-
-        `logits_kernel` is the result of the backbone's method for this number of rows; computing it
-        once pays off for many steps.
-        """
-        hidden, cache = self.backbone.decode(token_ids, index, cache, padding_mask, position_ids)
-        products = self.backbone.token_products(hidden[:, -1], logits_kernel)
-        return ops.cast(products, "float32"), cache
 
     def share_cache(
         self, cache: list[tuple[Tensor, Tensor]], beams: int, length: int
@@ -179,40 +129,3 @@ class GPT2LanguageModel(TaskModel, keras.Model):
         hidden = ops.reshape(hidden, (-1, hidden.shape[-1]))
         products = self.backbone.token_products(hidden, logits_kernel)
         return ops.cast(products, "float32"), {"layers": layers, "writers": writers}
-
-    def _labels(self, batch):
-        if "label" in batch:
-            return ops.cast(batch["label"], "int32")
-        # The last position has no next token; its weight is 0.
-        return ops.roll(ops.cast(batch["token_ids"], "int32"), -1, axis=1)
-
-    def _weights(self, batch):
-        weights = ops.ones(ops.shape(batch["token_ids"]), "float32")
-        if "padding_mask" in batch:
-            weights = weights * ops.cast(batch["padding_mask"], "float32")
-        if "label" not in batch:
-            known = ops.cast(
-                ops.arange(ops.shape(weights)[1]) < ops.shape(weights)[1] - 1, "float32"
-            )
-            weights = weights * known * ops.roll(weights, -1, axis=1)
-            if "pack_ids" in batch:
-                packs = ops.convert_to_tensor(batch["pack_ids"])
-                weights = weights * ops.cast(packs == ops.roll(packs, -1, axis=1), "float32")
-        if "sample_weight" in batch:
-            rows = ops.cast(batch["sample_weight"], "float32")
-            weights = weights * (rows[:, None] if len(rows.shape) == 1 else rows)
-        return weights
-
-    def loss_weights(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
-        return {"token": ops.sum(self._weights(batch))}
-
-    def loss_errors(
-        self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
-    ) -> dict[str, Tensor]:
-        return {"token": ops.sum(outputs["errors"] * self._weights(batch))}
-
-    def metric_sums(
-        self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
-    ) -> dict[str, tuple[Tensor, Tensor]]:
-        weights = self._weights(batch)
-        return {"token_accuracy": (ops.sum(outputs["hits"] * weights), ops.sum(weights))}

@@ -3,6 +3,7 @@
 from keras_attn.models.recurrent.bahdanau_seq2seq import BahdanauSeq2Seq
 from keras_attn.models.recurrent.classifier import RecurrentClassifier
 from keras_attn.models.recurrent.encoder import RECURRENT_SIZES, RecurrentEncoder
+from keras_attn.models.recurrent.language_model import RecurrentLanguageModel
 from keras_attn.models.recurrent.luong_seq2seq import LuongSeq2Seq
 
 __all__ = [
@@ -11,4 +12,5 @@ __all__ = [
     "LuongSeq2Seq",
     "RecurrentClassifier",
     "RecurrentEncoder",
+    "RecurrentLanguageModel",
 ]

@@ -13,7 +13,7 @@ class RecurrentClassifier(Classifier):
     """A recurrent encoder with a dense layer on its pooled output.
 
     Args:
-        backbone: `RecurrentEncoder`, whose `pooling` is used.
+        backbone: `RecurrentEncoder`, whose `reduce` selects the pooling.
         num_classes: Number of classes C; 1 for regression.
         dropout: Dropout rate of the pooled output.
         pooling: `"pooled"`, the default: the pooling of the backbone; or `"mean"`.
@@ -29,8 +29,8 @@ class RecurrentClassifier(Classifier):
         >>> from keras_attn.models import RecurrentClassifier, RecurrentEncoder
         >>> model = RecurrentClassifier(RecurrentEncoder(50, 1, 8, seed=0), 3)
         >>> found = model({"token_ids": np.array([[4, 7, 9]])})
-        >>> print(found["logits"].shape, found["pooling_attention"].shape)
-        (1, 3) (1, 3)
+        >>> print(found["logits"].shape, np.array(found["pooling_attention"]).sum().round(3))
+        (1, 3) 1.0
     """
 
     OWN = "pooled"

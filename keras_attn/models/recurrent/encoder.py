@@ -6,37 +6,42 @@ import keras
 from keras import ops
 
 from keras_attn.layers.attention_pooling import AttentionPooling
-from keras_attn.layers.padded_rnn import add_embedding, bidirectional, run_rnn
+from keras_attn.layers.padded_rnn import bidirectional, recurrent, run_rnn
 from keras_attn.layers.recurrent import IntraAttentionLSTMCell, SequenceToVector
-from keras_attn.layers.seeds import drop, dropout_generator, split_seed
+from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.layers.unused_arguments import reject_unused
+from keras_attn.models.building import needs_weights
 from keras_attn.models.declared_inputs import DeclaredInputs
 from keras_attn.ops.arguments import require_not_negative, require_rates, require_sizes
 from keras_attn.ops.masks import as_mask
+from keras_attn.ops.products import linear
 from keras_attn.types import Shape, Tensor
 
 # Number of layers and hidden size.
 RECURRENT_SIZES = {"tiny": (1, 128), "mini": (1, 256), "small": (2, 512)}
 CELLS = "lstm", "gru", "lstmn"
-POOLINGS = "attention", "query_attention", "last", "mean", "max"
+REDUCTIONS = "attention", "query_attention", "last", "mean", "max"
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class RecurrentEncoder(DeclaredInputs, keras.Model):
-    """Bidirectional recurrent encoder without a task head: token ids to vectors.
+    """Recurrent encoder without a task head: token ids to vectors.
 
     Args:
         vocabulary_size: Vocabulary size V.
         num_layers: Number of recurrent layers.
-        hidden_dim: Hidden size D, half of it per direction.
+        hidden_dim: Hidden size D, half of it for each direction of a bidirectional encoder.
         embedding_dim: Embedding size; defaults to D.
         cell: `"lstm"`, `"gru"`, or `"lstmn"`, an LSTM that attends to its own past states (see
             `IntraAttentionLSTMCell`).
         tape_length: Number of past states that `"lstmn"` attends to; defaults to 32.
-        pooling: How the vectors are reduced to `pooled_output`: `"attention"`, with a learned query
+        reduce: How the vectors are reduced to `pooled_output`: `"attention"`, with a learned query
             (see `AttentionPooling`); `"query_attention"`, with the last states as query; `"last"`,
             the last states of both directions; `"mean"` or `"max"`.
+        bidirectional: Whether there are two directions. A unidirectional encoder with
+            `embedding_dim` D is the backbone of `RecurrentLanguageModel`.
         dropout: Dropout rate of the embeddings and of the output of each layer.
+        embedding_stddev: Standard deviation of the initial token embeddings.
         initializer_range: Standard deviation of the initial weights of task heads.
         seed: Integer seed of the initial weights and of dropout.
 
@@ -56,7 +61,7 @@ class RecurrentEncoder(DeclaredInputs, keras.Model):
     Examples:
         >>> import numpy as np
         >>> from keras_attn.models import RecurrentEncoder
-        >>> model = RecurrentEncoder(50, 1, 8, pooling="last", seed=0)
+        >>> model = RecurrentEncoder(50, 1, 8, reduce="last", seed=0)
         >>> texts = [np.array([ids]) for ids in ([4, 7, 9], [4, 7, 9, 0])]
         >>> vectors = [model({"token_ids": ids, "padding_mask": np.sign(ids)})["pooled_output"]
         ...            for ids in texts]
@@ -72,8 +77,10 @@ class RecurrentEncoder(DeclaredInputs, keras.Model):
         embedding_dim: int | None = None,
         cell: str = "lstm",
         tape_length: int | None = None,
-        pooling: str = "attention",
+        reduce: str = "attention",
+        bidirectional: bool = True,
         dropout: float = 0.1,
+        embedding_stddev: float = 1.0,
         initializer_range: float = 0.02,
         seed: int | None = None,
         name: str | None = "recurrent_encoder",
@@ -83,16 +90,16 @@ class RecurrentEncoder(DeclaredInputs, keras.Model):
         require_sizes(vocabulary_size=vocabulary_size, num_layers=num_layers, hidden_dim=hidden_dim)
         require_sizes(optional=True, embedding_dim=embedding_dim, tape_length=tape_length)
         require_rates(dropout=dropout)
-        require_not_negative(initializer_range=initializer_range)
-        for argument, value, choices in (("cell", cell, CELLS), ("pooling", pooling, POOLINGS)):
+        require_not_negative(embedding_stddev=embedding_stddev, initializer_range=initializer_range)
+        for argument, value, choices in (("cell", cell, CELLS), ("reduce", reduce, REDUCTIONS)):
             if value not in choices:
                 raise ValueError(
                     f"RecurrentEncoder: {argument} must be one of {', '.join(choices)}. "
                     f"Received: {argument}={value!r}"
                 )
-        if hidden_dim % 2:
+        if bidirectional and hidden_dim % 2:
             raise ValueError(
-                "RecurrentEncoder: hidden_dim must be even, half of it for each direction. "
+                "RecurrentEncoder: hidden_dim of a bidirectional encoder must be even. "
                 f"Received: hidden_dim={hidden_dim}"
             )
         if cell != "lstmn":
@@ -103,8 +110,10 @@ class RecurrentEncoder(DeclaredInputs, keras.Model):
         self.embedding_dim = embedding_dim or hidden_dim
         self.cell = cell
         self.tape_length = tape_length or (32 if cell == "lstmn" else None)
-        self.pooling = pooling
+        self.reduce = reduce
+        self.bidirectional = bidirectional
         self.dropout = dropout
+        self.embedding_stddev = embedding_stddev
         self.initializer_range = initializer_range
         self.seed = seed
 
@@ -136,8 +145,14 @@ class RecurrentEncoder(DeclaredInputs, keras.Model):
         embedding_seed, pooling_seed, dropout_seed, *seeds = split_seed(
             self.seed, self.num_layers + 3
         )
-        self.token_embedding = add_embedding(
-            self, "token_embedding", self.vocabulary_size, self.embedding_dim, embedding_seed
+        # Without autocast, as only the gathered rows of this large matrix are cast.
+        self.token_embedding = self.add_weight(
+            name="token_embedding",
+            shape=(self.vocabulary_size, self.embedding_dim),
+            initializer=seeded_initializer(
+                keras.initializers.RandomNormal(stddev=self.embedding_stddev), embedding_seed
+            ),
+            autocast=False,
         )
         self.dropout_generator = dropout_generator(self.dropout, dropout_seed, "dropout")
         self.recurrent_layers = [
@@ -148,40 +163,48 @@ class RecurrentEncoder(DeclaredInputs, keras.Model):
             layer.build((None, None, depth))
             depth = self.hidden_dim
         self.reduction: Any = None
-        if self.pooling.endswith("attention"):
+        if self.reduce.endswith("attention"):
             self.reduction = AttentionPooling(
-                score="query" if self.pooling == "query_attention" else "context",
+                score="query" if self.reduce == "query_attention" else "context",
                 seed=pooling_seed,
                 dtype=self.dtype_policy,
                 name="pooling",
             )
-        elif self.pooling != "last":
-            self.reduction = SequenceToVector(self.pooling, dtype=self.dtype_policy, name="pooling")
+        elif self.reduce != "last":
+            self.reduction = SequenceToVector(self.reduce, dtype=self.dtype_policy, name="pooling")
         if self.reduction is not None:
             self.reduction.build((None, None, self.hidden_dim))
         self.built = True
 
     def _recurrent_layer(self, seed, name):
-        units = self.hidden_dim // 2
+        units = self.hidden_dim // 2 if self.bidirectional else self.hidden_dim
         if self.cell != "lstmn":
             kind = {"lstm": keras.layers.LSTM, "gru": keras.layers.GRU}[self.cell]
-            return bidirectional(kind, units, seed, self.dtype_policy, name)
-        forward, backward = (
-            keras.layers.RNN(
-                IntraAttentionLSTMCell(
-                    units, self.tape_length, seed=own, dtype=self.dtype_policy, name="cell"
-                ),
-                return_sequences=True,
-                return_state=True,
-                zero_output_for_mask=True,
-                go_backwards=direction == "backward",
-                dtype=self.dtype_policy,
-                name=direction,
-            )
-            for direction, own in zip(("forward", "backward"), split_seed(seed, 2), strict=True)
-        )
+            if self.bidirectional:
+                return bidirectional(kind, units, seed, self.dtype_policy, name)
+            return recurrent(kind, units, seed, dtype=self.dtype_policy, name=name)
+        if not self.bidirectional:
+            return self._lstmn(units, seed, name)
+        forward_seed, backward_seed = split_seed(seed, 2)
         return keras.layers.Bidirectional(
-            forward, backward_layer=backward, dtype=self.dtype_policy, name=name
+            self._lstmn(units, forward_seed, "forward"),
+            backward_layer=self._lstmn(units, backward_seed, "backward", go_backwards=True),
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
+    def _lstmn(self, units, seed, name, **kwargs):
+        cell = IntraAttentionLSTMCell(
+            units, self.tape_length, seed=seed, dtype=self.dtype_policy, name="cell"
+        )
+        return keras.layers.RNN(
+            cell,
+            return_sequences=True,
+            return_state=True,
+            zero_output_for_mask=True,
+            dtype=self.dtype_policy,
+            name=name,
+            **kwargs,
         )
 
     def variables_by_depth(self) -> list[list[keras.Variable]]:
@@ -202,16 +225,72 @@ class RecurrentEncoder(DeclaredInputs, keras.Model):
         for layer in self.recurrent_layers:
             x, *states = run_rnn(layer, x, mask, training=training)
             x = drop(x, self.dropout, self.dropout_generator, training)
-        # The first state of each direction is its last output.
-        half = len(states) // 2
-        last = ops.concatenate([states[0], states[half]], axis=-1)
-        if self.pooling == "last":
+        last = states[0]  # the first state is the last output
+        if self.bidirectional:
+            last = ops.concatenate([last, states[len(states) // 2]], axis=-1)
+        if self.reduce == "last":
             return {"sequence_output": x, "pooled_output": last}
-        if not self.pooling.endswith("attention"):
+        if not self.reduce.endswith("attention"):
             return {"sequence_output": x, "pooled_output": self.reduction(x, mask=mask)}
-        query = {"query": last} if self.pooling == "query_attention" else {}
+        query = {"query": last} if self.reduce == "query_attention" else {}
         pooled, weights = self.reduction(x, mask=mask, return_attention_scores=True, **query)
         return {"sequence_output": x, "pooled_output": pooled, "pooling_attention": weights}
+
+    @needs_weights
+    def make_cache(self, batch_size: int, length: int) -> list[list[Tensor]]:
+        """Returns the initial states of `decode`.
+
+        Args:
+            batch_size: B.
+            length: Maximum length of the rows; unused, as the size of the states is fixed.
+        """
+        return [list(layer.get_initial_state(batch_size)) for layer in self.recurrent_layers]
+
+    @needs_weights
+    def decode(
+        self,
+        token_ids: Tensor,
+        index: Tensor | int,
+        cache: list[list[Tensor]],
+        padding_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+    ) -> tuple[Tensor, list[list[Tensor]]]:
+        """Returns the vectors of tokens that follow the tokens in the cache.
+
+        Args:
+            token_ids: Integers `(B, T)`, the tokens from index `index` of their rows.
+            index: Integer scalar.
+            cache: As returned by `make_cache` or the previous call.
+            padding_mask: Integers `(B, length)`, 0 for padding. None: no padding.
+            position_ids: Unused.
+
+        Returns:
+            `(vectors (B, T, D), cache)`.
+        """
+        if padding_mask is not None:
+            shape = ops.shape(token_ids)
+            padding_mask = ops.cast(ops.slice(padding_mask, (0, index), shape), "bool")
+        x = ops.cast(ops.take(self.token_embedding, token_ids, axis=0), self.compute_dtype)
+        new = []
+        for layer, states in zip(self.recurrent_layers, cache, strict=True):
+            x, *states = run_rnn(layer, x, padding_mask, states)
+            new.append(states)
+        return x, new
+
+    @needs_weights
+    def logits_kernel(self, rows: int | None = None) -> Tensor:
+        """Returns the transposed embedding matrix `(D, V)`; `rows` is unused."""
+        return ops.transpose(ops.cast(self.token_embedding, self.compute_dtype))
+
+    @needs_weights
+    def token_products(self, hidden: Tensor, kernel: Tensor | None = None) -> Tensor:
+        """Multiplies vectors `(..., D)` with the embedding matrix, which gives logits `(..., V)`.
+
+        Args:
+            hidden: The vectors.
+            kernel: Result of `logits_kernel`, if available.
+        """
+        return linear(hidden, self.logits_kernel() if kernel is None else kernel)
 
     def get_config(self) -> dict[str, Any]:
         return {
@@ -222,8 +301,10 @@ class RecurrentEncoder(DeclaredInputs, keras.Model):
             "embedding_dim": self.embedding_dim,
             "cell": self.cell,
             "tape_length": self.tape_length,
-            "pooling": self.pooling,
+            "reduce": self.reduce,
+            "bidirectional": self.bidirectional,
             "dropout": self.dropout,
+            "embedding_stddev": self.embedding_stddev,
             "initializer_range": self.initializer_range,
             "seed": self.seed,
         }
