@@ -10,7 +10,7 @@ import keras
 from keras_attn.errors import UserError
 
 # Bounds the work that a damaged config.json can cause; the deepest models have 48 layers.
-MOST_LAYERS = 10_000
+MAX_LAYERS = 10_000
 
 
 def need_fields(config, names, path):

@@ -3,7 +3,7 @@
 import collections.abc
 import functools
 
-from keras_attn.checkpoints.architectures import MOST_LAYERS, check_architecture
+from keras_attn.checkpoints.architectures import MAX_LAYERS, check_architecture
 from keras_attn.checkpoints.trained_model import TrainedModel
 from keras_attn.data.sources.files import file_sha256
 from keras_attn.defaults import default_config
@@ -37,7 +37,7 @@ def read(folder, config=None, log=warn_once):
         raise UserError(f"Unknown kind of model. Received: kind={saved['kind']} in {path}")
     family, task = FAMILIES[known[0]], TASKS[known[1]]
     try:
-        architecture = check_architecture(family, saved["architecture"], path, MOST_LAYERS)
+        architecture = check_architecture(family, saved["architecture"], path, MAX_LAYERS)
         heads = dict(saved.get("heads") or {})
         files = task.read_files(workdir, heads)
         heads = task.complete_heads(heads, saved["config"], files)

@@ -8,7 +8,7 @@ from keras_attn.counts import counted
 from keras_attn.training.records import duration
 
 MEASURED_SECONDS = 5.0
-MOST_MEASURED = 100
+MAX_MEASURED = 100
 
 
 def measure(step, batches, total_steps, minutes, say):
@@ -39,7 +39,7 @@ def measure(step, batches, total_steps, minutes, say):
     rows, seconds = take(1)
     count = int(step.engine.agree([MEASURED_SECONDS / seconds])[0])
     if count > 1:
-        count = min(count, MOST_MEASURED)
+        count = min(count, MAX_MEASURED)
         if not (batches.one_length and batches.one_count):
             take(count)  # compiles for each shape
         rows, seconds = take(count)

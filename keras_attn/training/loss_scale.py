@@ -3,8 +3,8 @@
 import keras
 from keras import ops
 
-FIRST, MOST = 2.0**15, 2.0**24
-RISES_AFTER = 2000
+INITIAL_SCALE, MAX_SCALE = 2.0**15, 2.0**24
+GROWTH_INTERVAL = 2000
 
 
 class LossScale:
@@ -18,7 +18,7 @@ class LossScale:
     """
 
     def __init__(self):
-        self.value = self._variable(FIRST, "loss_scale", "float32")
+        self.value = self._variable(INITIAL_SCALE, "loss_scale", "float32")
         self.good_steps = self._variable(0, "loss_scale_good_steps", "int")
         self.variables = [self.value, self.good_steps]
 
@@ -34,7 +34,7 @@ class LossScale:
         """Updates the factor after a step; `finite`: whether all gradients of it are finite."""
         good = ops.copy(self.good_steps)
         good = ops.where(finite, good + 1, ops.zeros_like(good))
-        rises = good >= RISES_AFTER
+        rises = good >= GROWTH_INTERVAL
         factor = ops.where(finite, ops.where(rises, 2.0, 1.0), 0.5)
-        self.value.assign(ops.clip(self.read() * factor, 1.0, MOST))
+        self.value.assign(ops.clip(self.read() * factor, 1.0, MAX_SCALE))
         self.good_steps.assign(ops.where(rises, ops.zeros_like(good), good))

@@ -9,7 +9,7 @@ from keras_attn.errors import UserError, first_line
 from keras_attn.tasks.classification.report_numbers import decisions, one_hot
 
 # Of all classes together; training takes about 25 arrays of 8 bytes per weight.
-MOST_WEIGHTS = 4_000_000
+MAX_WEIGHTS = 4_000_000
 MOST_BASELINE_ROWS = 50_000
 
 
@@ -142,7 +142,7 @@ def bag_of_bigrams_accuracy(train_texts, train_labels, test_texts, test_labels):
 def bag_of_bigrams(train_texts, train_labels, test_texts, kind="single_label"):
     """Trains a logistic regression on counts of words and bigrams, and predicts.
 
-    The features are the most frequent words and bigrams, so that it has at most `MOST_WEIGHTS`
+    The features are the most frequent words and bigrams, so that it has at most `MAX_WEIGHTS`
     weights.
 
     Args:
@@ -175,7 +175,7 @@ def bag_of_bigrams(train_texts, train_labels, test_texts, kind="single_label"):
     }[kind]
     # Include words of one letter and punctuation: "i", "a", "!", "?".
     counter = CountVectorizer(
-        ngram_range=(1, 2), token_pattern=r"\w+|[^\w\s]", max_features=MOST_WEIGHTS // columns
+        ngram_range=(1, 2), token_pattern=r"\w+|[^\w\s]", max_features=MAX_WEIGHTS // columns
     )
     known, test = counter.fit_transform(train_texts), counter.transform(test_texts)
 

@@ -46,7 +46,7 @@ def test_several_labels_and_numbers_are_learned_too():
 def test_where_weights_are_few_the_most_frequent_words_count(monkeypatch):
     texts = [f"{text} so so so" for text in GOOD + BAD]
     assert bag_of_bigrams_accuracy(texts, LABELS, texts, LABELS) == 1.0
-    monkeypatch.setattr(baseline, "MOST_WEIGHTS", 2)  # one for each class: "so"
+    monkeypatch.setattr(baseline, "MAX_WEIGHTS", 2)  # one for each class: "so"
     assert bag_of_bigrams_accuracy(texts, LABELS, texts, LABELS) < 1.0
 
 
