@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-FOLDER = Path(__file__).parent.parent / "examples" / "attention"
+ROOT = Path(__file__).parent.parent
+FOLDER = ROOT / "examples" / "attention"
+CAPTIONS = ROOT / "examples" / "captions.py"
 EXAMPLES = {
     path.stem: path
     for path in FOLDER.glob("*.py")
@@ -17,11 +19,11 @@ EXAMPLES = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(EXAMPLES))
-def test_an_example_compares_models(name, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", [name, "--seeds=1", "--steps=3"])
-    monkeypatch.syspath_prepend(FOLDER)
-    runpy.run_path(str(EXAMPLES[name]), run_name="__main__")
+@pytest.mark.parametrize("path", [*sorted(EXAMPLES.values()), CAPTIONS], ids=lambda path: path.stem)
+def test_an_example_compares_models(path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", [path.stem, "--seeds=1", "--steps=3"])
+    monkeypatch.syspath_prepend(path.parent)
+    runpy.run_path(str(path), run_name="__main__")
     head, *lines = capsys.readouterr().out.splitlines()
     assert "of 1" in head and len(lines) >= 2
     for line in lines:
