@@ -61,9 +61,12 @@ class FamilyFields:
 
     Attributes:
         name: Name in the registry.
-        model: `Field`s of `config.model` for pretraining. Fields that are not arguments of the
-            backbone are read by the task: masked language modeling reads `next_sentence`,
+        model: `Field`s of `config.model` for pretraining and translation. The task reads those that
+            are not arguments of the backbone: masked language modeling reads `next_sentence`,
             `initial_embeddings`, `initial_bias` and `new_heads` if they are declared.
+        finetuning: `Field`s of `config.model` for the other finetuning tasks, in addition to the
+            shared ones or in place of them.
+        pretrains: Name of the task that `pretrain` trains by default.
         formats: Checkpoint formats: `workdir`, and others, each a module of the family's package.
         libraries: Names of the libraries whose checkpoints are supported, for `--help`.
         config_files: Format by the name of the file that identifies a checkpoint folder, such as
@@ -79,6 +82,8 @@ class FamilyFields:
 
     name: str
     model: Mapping[str, Field]
+    finetuning: Mapping[str, Field] = dataclasses.field(default_factory=dict)
+    pretrains: str = "masked_lm"
     formats: tuple[str, ...] = ("workdir",)
     libraries: tuple[str, ...] = ()
     config_files: Mapping[str, str] = dataclasses.field(default_factory=dict)

@@ -97,7 +97,8 @@ def match_task(config: ml_collections.ConfigDict, task: str, family: str | None 
 
 
 def _add_missing(config, defaults):
-    for name, value in defaults.items():
+    # With references, which have the types of unset fields.
+    for name, value in defaults.items(preserve_field_references=True):
         if name not in config:
             config[name] = value
         elif isinstance(value, ml_collections.ConfigDict) and isinstance(
@@ -118,6 +119,31 @@ def select_task(config: ml_collections.ConfigDict, named: str) -> None:
     if declared(new).keys() != declared(old).keys():
         match_task(config, new)
         config.data.task = named
+
+
+def select_family(config: ml_collections.ConfigDict, named: str) -> None:
+    """Changes a config to the fields of a family, and fields at their defaults to its defaults.
+
+    A config of `pretrain` changes to the task that the family pretrains by default.
+
+    Args:
+        config: ConfigDict, which is changed.
+        named: New value of `model.family`.
+    """
+    unnamed = DEFAULT_TASKS["finetune" if "task" in config.data else "pretrain"]
+    task, family = task_of_config(config, unnamed), FAMILIES.fields(named)
+    if config.model.get("family") == named:
+        return
+    old = declared(task, config.model.get("family"))
+    if TASKS.fields(task).command == "pretrain":
+        task = family.pretrains
+    with config.unlocked():
+        for path, value in list(fields(config)):
+            if path in old and value == old[path].value:
+                *groups, name = path.split(".")
+                del functools.reduce(operator.getitem, groups, config)[name]
+        match_task(config, task, named)
+    config.model.family = named
 
 
 def _config(table):

@@ -136,6 +136,10 @@ FAMILIES = Registry(
         "gpt2": "keras_attn.families.gpt2",
         "xlnet": "keras_attn.families.xlnet",
         "transformer": "keras_attn.families.transformer",
+        "attentive_lstm": "keras_attn.families.attentive_lstm",
+        "bahdanau": "keras_attn.families.bahdanau",
+        "lstm": "keras_attn.families.lstm",
+        "luong": "keras_attn.families.luong",
     },
     FamilyFields,
 )

@@ -20,6 +20,7 @@ from keras_attn.defaults import (
     meaning,
     permutation_modeling_defaults,
     pretraining_defaults,
+    select_family,
     select_task,
     translation_defaults,
 )
@@ -244,6 +245,31 @@ def test_selecting_a_task_changes_the_fields_of_a_config():
     assert meaning(config, "data.word") == "word to count"
     assert "counting: how often" in meaning(finetuning_defaults(), "data.task")
     assert "word" not in finetuning_defaults().data
+
+
+@pytest.mark.parametrize(
+    ("config", "family", "wanted"),
+    [
+        (pretraining_defaults(), "gpt2", language_modeling_defaults()),
+        (pretraining_defaults(), "xlnet", permutation_modeling_defaults()),
+        (language_modeling_defaults(), "bert", pretraining_defaults()),
+        (pretraining_defaults(), "lstm", default_config("causal_lm", "lstm")),
+        (translation_defaults(), "luong", default_config("translation", "luong")),
+        (
+            finetuning_defaults(),
+            "attentive_lstm",
+            default_config("classification", "attentive_lstm"),
+        ),
+    ],
+)
+def test_selecting_a_family_changes_the_fields_and_defaults_of_a_config(config, family, wanted):
+    config.train.seed = wanted.train.seed = 7
+    select_family(config, family)
+    wanted.model.family = family
+    assert config.to_dict() == wanted.to_dict()
+    config.train.steps = 3  # an unset field has a type
+    with pytest.raises(TypeError):
+        config.train.steps = "many"
 
 
 def test_two_configs_share_nothing():

@@ -10,6 +10,7 @@ import pytest
 
 from keras_attn.cli.config_files import config_folder, load_config
 from keras_attn.defaults import fields
+from keras_attn.registry import FAMILIES
 
 ROOT = pathlib.Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -110,6 +111,8 @@ def test_fields_in_tables_exist():
         if path.stem != "__init__"
         for name, _ in fields(load_config(path, "sst2" if path.stem == "glue" else None))
     }
+    for family in map(FAMILIES.fields, FAMILIES.registered):
+        known.update(f"model.{name}" for name in (*family.model, *family.finetuning))
     groups = {name.split(".")[0] for name in known if "." in name}
     pattern = rf"`((?:{'|'.join(groups)})\.[a-z_]+)(?:=[^`]*)?`"
     found = {

@@ -19,7 +19,7 @@ from keras_attn.cli.failures import (
     path_values,
 )
 from keras_attn.cli.field_flags import define_flag
-from keras_attn.defaults import ENDS, fields, meaning, select_task
+from keras_attn.defaults import ENDS, fields, meaning, select_family, select_task
 from keras_attn.errors import PRECISIONS, UserError, nearest
 from keras_attn.freed_memory import keep_freed_memory
 from keras_attn.io.paths import check_path
@@ -166,8 +166,10 @@ def _parse(usage, default_config):
     if default_config:
         arguments, name = take_flag(arguments, "config", default_config)
         config = load_config(*find_config(name))
-        if (task := _named_task(arguments)) and "task" in config.data:
+        if (task := _last_value(arguments, "data.task")) and "task" in config.data:
             select_task(config, task)
+        if family := _last_value(arguments, "model.family"):
+            select_family(config, family)
     if HELP_FLAGS.intersection(arguments):
         _print_help(usage, config)
         sys.exit(0)
@@ -209,14 +211,14 @@ def _print_help(usage, config):
             print(f"{line:40}  {meaning(config, name)}".rstrip())
 
 
-def _named_task(arguments):
-    """Returns the value of the last `--config.data.task`, or None."""
-    named = None
+def _last_value(arguments, field):
+    """Returns the last value of a field on the command line, or None."""
+    found = None
     for argument, following in itertools.zip_longest(arguments, arguments[1:]):
         name, has_value, value = argument.partition("=")
-        if name.lstrip("-") == "config.data.task":
-            named = value if has_value else following
-    return None if named in NO_VALUE else named
+        if name.lstrip("-") == f"config.{field}":
+            found = value if has_value else following
+    return None if found in NO_VALUE else found
 
 
 def _check_fields(arguments, config):

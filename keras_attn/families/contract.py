@@ -43,6 +43,10 @@ class Family:
             no weight depends on them.
         finetunes_from_scratch: Whether finetuning may start from random weights.
         packs: Whether finetuning supports `data.pack`, several examples in one row.
+        scratch_learning_rate: Default of `train.learning_rate` for finetuning from random weights;
+            None: chosen from the size of the model.
+        scratch_epochs: Default of `train.epochs` for the same, which few examples raise.
+        pooling: Default of `model.pooling` for finetuning a classifier from other weights.
         released_pooling: Default of `model.pooling` for finetuning a classifier from released
             weights.
         tokenizer_fields: Dict from the fields of `config.data` that `tokenizer_settings` may return
@@ -65,6 +69,9 @@ class Family:
     free_arguments: tuple[str, ...] = ("dropout", "initializer_range")
     finetunes_from_scratch: bool = True
     packs: bool = True
+    scratch_learning_rate: float | None = None
+    scratch_epochs: float = 3.0
+    pooling: str = "mean"  # better after short pretraining
     released_pooling: str = "cls"
     tokenizer_fields: Mapping[str, Any] = {}
     unpretrained_heads: tuple[str, ...] = ()
@@ -177,6 +184,10 @@ class Family:
             rows += architecture.get("max_length") or 0
         feed_forward = 2 * architecture["hidden_dim"] * feed_forward_dim(architecture)
         return rows * embedding_dim(architecture) + architecture["num_layers"] * feed_forward
+
+    def output_dim(self, architecture: Mapping) -> int:
+        """Returns the size of the vectors from which heads and logits are computed."""
+        return architecture["hidden_dim"]
 
     def memory(self, architecture: Mapping, length: int, targets: int) -> LayerMemory:
         """Estimates the memory of the layers in a training step, in values.

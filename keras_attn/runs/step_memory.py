@@ -74,9 +74,10 @@ def step_size(task, family, architecture, config, heads=None):
     """
     targets, vocabulary = task.targets(config.data), architecture["vocabulary_size"]
     layers = family.memory(architecture, config.data.length, targets)
+    dim = family.output_dim(architecture)
     return StepSize(
-        parameters=layers.parameters + _head_parameters(task, architecture, heads),
-        table=vocabulary * architecture["hidden_dim"] if targets else 0,
+        parameters=layers.parameters + _head_parameters(task, dim, heads),
+        table=vocabulary * dim if targets else 0,
         inputs=layers.inputs,
         activations=layers.activations,
         layer=layers.layer,
@@ -84,10 +85,10 @@ def step_size(task, family, architecture, config, heads=None):
     )
 
 
-def _head_parameters(task, architecture, heads):
+def _head_parameters(task, dim, heads):
     """Returns the number of parameters of the head, which may have many classes."""
     layers = (None if heads is None else task.head_layers(heads)) or {}
-    return sum((architecture["hidden_dim"] + 1) * size for _, size in layers.values())
+    return sum((dim + 1) * size for _, size in layers.values())
 
 
 def choose_sizes(task, family, architecture, config, engine, say, heads=None):

@@ -62,7 +62,7 @@ PRETRAINING = [
     ({"pretrained": "{bad}/nowhere"}, "folder .*nowhere does not exist"),
     (
         {"pretrained": "{pretrained}", "data.vocab": "{bad}/vocab.txt", "model": None},
-        "must be that of the pretrained model",
+        "data.vocab must be the vocabulary of the pretrained model",
     ),
     (
         {"pretrained": "{pretrained}", "model.hidden_dim": 32},

@@ -25,6 +25,7 @@ _MODEL = {
 
 FIELDS = FamilyFields(
     name="gpt2",
+    pretrains="causal_lm",
     libraries=("transformers", "openai/gpt-2", "KerasHub"),
     formats=("workdir", "huggingface", "kerashub", "openai"),
     config_files={"hparams.json": "openai"},

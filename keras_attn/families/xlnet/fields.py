@@ -31,6 +31,7 @@ _MODEL = {
 
 FIELDS = FamilyFields(
     name="xlnet",
+    pretrains="permutation_lm",
     libraries=("transformers", "zihangdai/xlnet"),
     formats=("workdir", "huggingface", "google"),
     config_files={"xlnet_config.json": "google"},

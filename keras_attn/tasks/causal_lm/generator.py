@@ -32,7 +32,8 @@ class Generator:
         path: Folder of the model, for messages.
 
     Attributes:
-        max_length: Maximum number of tokens of a prompt with its continuation.
+        max_length: Maximum number of tokens of a prompt with its continuation; infinite for models
+            without positions.
         found: Compiled `search`.
     """
 
@@ -41,7 +42,7 @@ class Generator:
     def __init__(self, model, tokenizer, path=None):
         self.model, self.tokenizer, self.path = model, tokenizer, path
         self.cut = collections.Counter()  # longer prompts are errors
-        self.max_length = model.backbone.max_length
+        self.max_length = getattr(model.backbone, "max_length", math.inf)
         # Padded rows of the embedding matrix are never generated.
         self._num_tokens = tokenizer.vocabulary_size - tokenizer.num_padding_rows
         self.found = inference_function(self.search, model)

@@ -91,7 +91,7 @@ class Classification(Task):
         validation = tables["validation"] and _examples(
             run, tables["validation"], targets.encoded["validation"], tokenizer
         )
-        defaults.choose_training(train.num_examples, architecture["hidden_dim"])
+        defaults.choose_training(train.num_examples, run.family.output_dim(architecture))
         defaults.report()
         summarize_data(run, tables, targets, train, validation)
         # Before `run.start`, after which the workdir can be loaded for prediction.

@@ -68,7 +68,8 @@ class FinetuningDefaults:
         elif pretrained and pretrained.released:
             self.choose("model.pooling", self._run.family.released_pooling, "a released model")
         else:
-            self.choose("model.pooling", "mean", "better after short pretraining")
+            pooling = self._run.family.pooling
+            self.choose("model.pooling", pooling, "no released weights")
 
     def choose_length(self, row_lengths, positions, paired):
         """Sets `data.length`, and `data.windows` if the task has this field and many texts exceed
@@ -112,12 +113,15 @@ class FinetuningDefaults:
             num_examples: Number of training examples.
             hidden_dim: Hidden size of the model.
         """
-        train, origin = self._run.config.train, self._origin()
-        self._rate = learning_rate(hidden_dim, origin)
+        train, family, origin = self._run.config.train, self._run.family, self._origin()
+        scratch = origin == RANDOM
+        self._rate = scratch and family.scratch_learning_rate or learning_rate(hidden_dim, origin)
         if train.learning_rate is None:
             self.choose("train.learning_rate", self._rate, f"hidden size {hidden_dim:,}, {origin}")
         if all(train[name] is None for name in ENDS):
-            self.choose("train.epochs", epochs(num_examples), f"{num_examples:,} examples")
+            least = family.scratch_epochs if scratch else EPOCHS
+            chosen = epochs(num_examples, least)
+            self.choose("train.epochs", chosen, f"{num_examples:,} examples")
 
     def _origin(self):
         """Returns the origin of the initial weights of the run."""
@@ -178,9 +182,9 @@ def learning_rate(hidden_dim, origin):
     return _two_digits(min(MAX_RATE, scale / hidden_dim))
 
 
-def epochs(num_examples):
-    """Default number of epochs: `EPOCHS`, and more for few examples."""
-    return float(np.clip(_two_digits(MIN_EXAMPLES_SEEN / num_examples), EPOCHS, MAX_EPOCHS))
+def epochs(num_examples, least=EPOCHS):
+    """Default number of epochs: `least`, and more for few examples."""
+    return float(np.clip(_two_digits(MIN_EXAMPLES_SEEN / num_examples), least, MAX_EPOCHS))
 
 
 def _two_digits(value):

@@ -1,9 +1,10 @@
 """Config fields that finetuning tasks share."""
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Mapping
-from typing import Any
 
+from keras_attn.declarations import FamilyFields
 from keras_attn.field import Field
 from keras_attn.registry import FAMILIES, TASKS
 from keras_attn.shared_fields import (
@@ -140,10 +141,11 @@ def metric_field(metrics: Iterable[str], unset: str = "the last weights") -> Fie
     )
 
 
-def finetuning_fields(own: Mapping, metrics: Iterable[str] = ()) -> dict:
+def finetuning_fields(family: FamilyFields, own: Mapping, metrics: Iterable[str] = ()) -> dict:
     """Returns the config fields of a finetuning task.
 
     Args:
+        family: Declaration of the family.
         own: `Field`s of the task by section, in addition to the shared ones.
         metrics: Names of the metrics that `eval.metric` may select.
     """
@@ -152,7 +154,7 @@ def finetuning_fields(own: Mapping, metrics: Iterable[str] = ()) -> dict:
     found = {
         **run_fields(describe_sources(map(FAMILIES.fields, FAMILIES.registered))),
         "data": {"task": task, **_DATA},
-        "model": _MODEL,
+        "model": {**_MODEL, **family.finetuning},
         "train": _TRAINING,
         "search": _SEARCH,
         "eval": {
@@ -166,15 +168,14 @@ def finetuning_fields(own: Mapping, metrics: Iterable[str] = ()) -> dict:
     return _joined(found, own)
 
 
-def joint_fields(family: Any) -> dict:
+def joint_fields(family: FamilyFields) -> dict:
     """Returns the config fields of `finetuning_defaults()`, in which `data.task` selects the task:
     the shared ones, and `TaskFields.joint` of each task."""
     tasks = [TASKS.fields(name) for name in TASKS]
     joint = [task for task in tasks if task.config is joint_fields]
-    found = finetuning_fields({}, [metric for task in joint for metric in task.metrics])
-    for task in tasks:
-        found = _joined(found, task.joint)
-    return found
+    metrics = [metric for task in joint for metric in task.metrics]
+    own = functools.reduce(_joined, (task.joint for task in tasks))
+    return finetuning_fields(family, own, metrics)
 
 
 def _joined(first, second):

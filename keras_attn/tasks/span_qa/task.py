@@ -71,7 +71,7 @@ class SpanQA(Task):
         if data.length is None:
             defaults.choose(
                 "data.length",
-                min(architecture["max_length"], DEFAULT_LENGTH),
+                min(architecture.get("max_length") or DEFAULT_LENGTH, DEFAULT_LENGTH),
                 "the default for SQuAD",
             )
         run.fit_memory(architecture, heads={})
@@ -93,7 +93,7 @@ class SpanQA(Task):
                 "answer_start. "
                 f"Received: data.train={data.train}"
             )
-        defaults.choose_training(len(windows["train"]), architecture["hidden_dim"])
+        defaults.choose_training(len(windows["train"]), run.family.output_dim(architecture))
         defaults.report()
         # The default of BERT; validation finds a better one.
         threshold = 0.0 if questions["train"].unanswerable else None
@@ -149,7 +149,7 @@ class SpanQA(Task):
         workdir.write_json("reading.json", {"threshold": trained.files["threshold"]})
 
     def complete_config(self, config, trained):
-        half = trained.architecture["max_length"] // 2
+        half = (trained.architecture.get("max_length") or DEFAULT_LENGTH) // 2
         data = config["data"]
         data.update(task=NAME, max_question=min(data["max_question"], max(1, half - 2)))
 

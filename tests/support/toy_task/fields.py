@@ -8,7 +8,7 @@ FIELDS = TaskFields(
     command="finetune",
     family="bert",
     config=lambda family: finetuning_fields(
-        {"data": {"word": Field("good", "word to count")}}, metrics=("mean_error",)
+        family, {"data": {"word": Field("good", "word to count")}}, metrics=("mean_error",)
     ),
     names=("word_counts",),
     summary="counting: how often a word is in a text",

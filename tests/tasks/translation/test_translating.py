@@ -370,10 +370,10 @@ def test_what_does_not_go_with_the_weights_to_start_from_is_named(translator, co
     (tmp_path / "other").mkdir()
     other.write(tmp_path / "other")
     for fields, message in (
-        ({"model.hidden_dim": 64}, "hidden_dim=64, it has 32"),
-        ({"model.norm_first": False}, "norm_first=False, it has True"),
+        ({"model.hidden_dim": 64}, "hidden_dim=64 differs from .* hidden_dim=32"),
+        ({"model.norm_first": False}, "norm_first=False differs from .* norm_first=True"),
         ({"data.vocab": str(tmp_path / "other")}, "data.vocab must be the vocabulary of"),
-        ({"data.length": 64}, "data.length must be at most the positions"),
+        ({"data.length": 64}, "data.length=64 exceeds the model's 32 positions"),
     ):
         with pytest.raises(UserError, match=message):
             finetune(

@@ -1,0 +1,1 @@
+"""The recurrent encoder with attention pooling."""

@@ -1,0 +1,40 @@
+"""The family of recurrent encoders with attention pooling."""
+
+from keras_attn.families.contract import Family
+from keras_attn.families.step_memory import LayerMemory, embedding_dim
+from keras_attn.models import BertQuestionAnswerer, RecurrentClassifier, RecurrentEncoder
+from keras_attn.models.recurrent import RECURRENT_SIZES
+from keras_attn.text.recipes import KINDS
+
+
+class AttentiveLSTMFamily(Family):
+    """A bidirectional recurrent encoder, whose vectors are pooled by attention or otherwise."""
+
+    name, title = "attentive_lstm", "attentive LSTM"
+    backbone, backbone_name = RecurrentEncoder, "recurrent_encoder"
+    packs = False
+    scratch_learning_rate, scratch_epochs = 2e-3, 8.0  # docs/families/attentive_lstm.md
+    pooling = "cls"
+    task_models = {"classification": RecurrentClassifier, "span_qa": BertQuestionAnswerer}
+    tokenizers = KINDS["word_pieces"]
+    sizes = {
+        name: {"num_layers": layers, "hidden_dim": hidden_dim}
+        for name, (layers, hidden_dim) in RECURRENT_SIZES.items()
+    }
+
+    def least_size(self, architecture):
+        return architecture["vocabulary_size"] * embedding_dim(architecture)
+
+    def memory(self, architecture, length, targets):
+        hidden_dim, layers = architecture["hidden_dim"], architecture["num_layers"]
+        layer = 8 * length * hidden_dim  # gates, states and inputs
+        return LayerMemory(
+            parameters=6 * layers * hidden_dim**2
+            + architecture["vocabulary_size"] * embedding_dim(architecture),
+            inputs=layers * length * hidden_dim,
+            activations=layers * layer,
+            layer=layer,
+        )
+
+
+FAMILY = AttentiveLSTMFamily()

@@ -1,0 +1,1 @@
+"""Bahdanau's recurrent encoder-decoder."""

@@ -1,0 +1,40 @@
+"""The family of recurrent language models."""
+
+from keras_attn.families.contract import Family
+from keras_attn.families.step_memory import LayerMemory
+from keras_attn.models import RecurrentEncoder, RecurrentLanguageModel
+from keras_attn.models.recurrent import RECURRENT_SIZES
+from keras_attn.text.recipes import KINDS
+
+
+class LSTMFamily(Family):
+    """Unidirectional recurrent networks that predict the next token."""
+
+    name, title = "lstm", "LSTM"
+    backbone, backbone_name = RecurrentEncoder, "recurrent_encoder"
+    task_models = {"causal_lm": RecurrentLanguageModel}
+    encodes = False  # a vector contains no later token
+    tokenizers = KINDS["byte_pairs"]
+    sizes = {
+        name: {"num_layers": layers, "hidden_dim": hidden_dim}
+        for name, (layers, hidden_dim) in RECURRENT_SIZES.items()
+    }
+
+    def default_arguments(self, run, shape):
+        return {"bidirectional": False, "reduce": "last", "embedding_stddev": 0.1}
+
+    def least_size(self, architecture):
+        return architecture["vocabulary_size"] * architecture["hidden_dim"]
+
+    def memory(self, architecture, length, targets):
+        hidden_dim, layers = architecture["hidden_dim"], architecture["num_layers"]
+        layer = 10 * length * hidden_dim  # gates, states and inputs
+        return LayerMemory(
+            parameters=8 * layers * hidden_dim**2 + architecture["vocabulary_size"] * hidden_dim,
+            inputs=layers * length * hidden_dim,
+            activations=layers * layer,
+            layer=layer,
+        )
+
+
+FAMILY = LSTMFamily()

@@ -1,0 +1,1 @@
+"""Luong's recurrent encoder-decoder."""
