@@ -82,7 +82,10 @@ FINETUNING = [
     ({"data.text_pair": "second"}, "second"),
     ({"data.validation": "{bad}/label.tsv"}, "'godo' at .*label.tsv.*3.*Did you mean good"),
     ({"data.text": None}, "data.text=None"),
-    ({"data.train": "{bad}/one_class.tsv"}, "two classes, but all 2 labels are 'good'.*one_class.tsv"),
+    (
+        {"data.train": "{bad}/one_class.tsv"},
+        "two classes, but all 2 labels are 'good'.*one_class.tsv",
+    ),
     ({"data.regression": True}, "must be finite numbers"),
     ({"data.task": "sst3"}, "sst3"),
     ({"data.length": 2}, "length=2"),

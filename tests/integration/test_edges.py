@@ -227,7 +227,7 @@ def test_a_prepared_folder_has_its_vocabulary_and_casing(texts, tmp_path):
     assert vocabularies[0] == vocabularies[1]
     config = json.loads((tmp_path / "run/config.json").read_text())["config"]
     assert config["data"]["lowercase"] is False
-    with pytest.raises(UserError, match="data.lowercase=True, .*shards has False"):
+    with pytest.raises(UserError, match="data.lowercase=True differs from False of .*shards"):
         _pretrain(texts, tmp_path / "other", **fields, **{"data.lowercase": True})
 
 

@@ -290,7 +290,7 @@ def test_predict_takes_texts_or_a_file(finetuned):
 def test_invalid_arguments_of_predict_are_errors(finetuned, pretrained):
     predictor = keras_attn.load(finetuned)
     assert predictor.predict([]) == []
-    with pytest.raises(UserError, match="list of texts.*'bas'"):
+    with pytest.raises(UserError, match="list of strings.*'bas'"):
         predictor.predict("bas")
     with pytest.raises(UserError, match="takes single texts"):
         predictor.predict([("bas", "ben")])

@@ -220,7 +220,7 @@ def test_how_it_is_computed_changes_little(corpus, tmp_path):
         ({"eval.metric": "bleu", "checkpoint.average": 2}, "checkpoint.average must be 1"),
         ({"train.schedule": "root"}, "inverse_sqrt"),
         ({"train.warmup_fraction": 0.0}, "inverse_sqrt requires a warmup"),
-        ({"checkpoint.average": 2}, "needs checkpoint.every"),
+        ({"checkpoint.average": 2}, "requires checkpoint.every"),
         ({"eval.tokenize": "words"}, "13a"),
         ({"data.encoding": "latin-99"}, "encoding must be known"),
     ],

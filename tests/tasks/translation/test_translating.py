@@ -397,7 +397,7 @@ def test_a_translator_starts_from_another(translator, corpus, tmp_path):
         ({"beam": 2.5}, "beam must be a positive integer. Received: beam=2.5"),
         ({"beam": 0}, "beam=0"),
         ({"batch_size": 0}, "batch_size=0"),
-        ({"beam": 2, "nbest": 3}, r"nbest must be in \[1, 2\]"),
+        ({"beam": 2, "nbest": 3}, r"nbest must be in \[1, beam=2\]"),
         ({"length_penalty": -1.0}, "length_penalty=-1.0"),
     ],
 )
