@@ -91,9 +91,13 @@ def match_task(config: ml_collections.ConfigDict, task: str, family: str | None 
         for path, value in list(fields(config)):
             of_others = [other[path].value for other in others if path in other]
             if path not in own and value in of_others:
-                *groups, name = path.split(".")
-                del functools.reduce(operator.getitem, groups, config)[name]
+                _delete(config, path)
         _add_missing(config, default_config(task, family))
+
+
+def _delete(config, path):
+    *groups, name = path.split(".")
+    del functools.reduce(operator.getitem, groups, config)[name]
 
 
 def _add_missing(config, defaults):
@@ -140,8 +144,7 @@ def select_family(config: ml_collections.ConfigDict, named: str) -> None:
     with config.unlocked():
         for path, value in list(fields(config)):
             if path in old and value == old[path].value:
-                *groups, name = path.split(".")
-                del functools.reduce(operator.getitem, groups, config)[name]
+                _delete(config, path)
         match_task(config, task, named)
     config.model.family = named
 

@@ -114,6 +114,20 @@ SHAPE = {
     "num_heads": Field(int, "attention heads per layer; if unset, from model.size", above=0),
     "intermediate_dim": Field(int, "feed-forward size; if unset, from model.size", above=0),
 }
+LABEL_SMOOTHING = Field(
+    0.1, "label smoothing: probability spread uniformly over the vocabulary", low=0, below=1
+)
+RECURRENT_TRANSLATOR = {
+    "dropout": Field(0.2, "dropout rate", low=0, below=1),
+    "teacher_forcing_ratio": Field(
+        1.0,
+        "probability that a training step is fed the previous target token instead of the "
+        "model's own prediction",
+        low=0,
+        high=1,
+    ),
+    "label_smoothing": LABEL_SMOOTHING,
+}
 TRAINING = {
     "steps": Field(
         int,

@@ -8,11 +8,11 @@ from keras_attn.errors import UserError, check_choice
 
 
 def named_sizes(table: Mapping[str, tuple]) -> dict[str, dict[str, int]]:
-    """Returns `Family.sizes` of a table of Transformers.
+    """Returns `Family.sizes` of a table.
 
     Args:
-        table: Dict from names to numbers of layers, hidden sizes, attention heads and, optionally,
-            feed-forward sizes.
+        table: Dict from names to numbers of layers, hidden sizes and, for Transformers, attention
+            heads and, optionally, feed-forward sizes.
     """
     names = ("num_layers", "hidden_dim", "num_heads", "intermediate_dim")
     return {size: dict(zip(names, values, strict=False)) for size, values in table.items()}

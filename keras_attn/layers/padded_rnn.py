@@ -63,17 +63,18 @@ def with_nonempty_batch(function, *arguments):
     return keras.tree.map_structure(lambda x: x[:0], function(*arguments))
 
 
-def add_embedding(layer, name, words, depth, seed):
+def add_embedding(layer, name, words, depth, seed, stddev=1.0):
     """Adds a token embedding matrix `(words, depth)` of a recurrent model to a layer.
 
-    It is drawn from a normal distribution with standard deviation 1: rare words get few updates, so
-    embeddings that differ from the start are learned faster than Keras's default of ± 0.05.
+    It is drawn from a normal distribution. The default standard deviation is 1: rare words get few
+    updates, so embeddings that differ from the start are learned faster than Keras's default of
+    ± 0.05.
     """
     return layer.add_weight(
         name=name,
         shape=(words, depth),
         autocast=False,
-        initializer=seeded_initializer(keras.initializers.RandomNormal(stddev=1.0), seed),
+        initializer=seeded_initializer(keras.initializers.RandomNormal(stddev=stddev), seed),
     )
 
 

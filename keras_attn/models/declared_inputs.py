@@ -64,6 +64,10 @@ class DeclaredInputs(_Model):
         outputs = super().__call__(inputs, *args, **kwargs)
         return flat_outputs(outputs) if _EXPORTING.get() else outputs
 
+    def select_inputs(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Returns the entries of a batch that are inputs of this model."""
+        return {name: batch[name] for name in self.INPUTS if name in batch}
+
     def export(
         self,
         filepath: str | os.PathLike[str],

@@ -94,7 +94,7 @@ def test_packing_is_refused(files, tmp_path):
     ],
 )
 def test_a_translator_resumes_bitwise_and_translates(files, tmp_path, family, fields):
-    def config(steps):
+    def config():
         return config_of(
             "translation",
             family,
@@ -114,13 +114,13 @@ def test_a_translator_resumes_bitwise_and_translates(files, tmp_path, family, fi
             },
         )
 
-    whole = finetune(config(6), workdir=str(tmp_path / "whole"))
+    whole = finetune(config(), workdir=str(tmp_path / "whole"))
     part = tmp_path / "part"
-    finetune(config(6), workdir=str(part))
+    finetune(config(), workdir=str(part))
     for path in (part / "checkpoints").glob("step-6*"):
         path.unlink()
     (part / "results.json").unlink()
-    resumed = finetune(config(6), workdir=str(part))
+    resumed = finetune(config(), workdir=str(part))
     assert resumed["weights_sha256"] == whole["weights_sha256"]
     model = keras_attn.load(tmp_path / "whole")
     one, two = model.translate(["old film good"], 2, nbest=2, alignments=True)[0]

@@ -1,5 +1,6 @@
 """The family of recurrent encoders with attention pooling."""
 
+from keras_attn.families.architecture_choice import named_sizes
 from keras_attn.families.contract import Family
 from keras_attn.families.step_memory import LayerMemory, embedding_dim
 from keras_attn.models import BertQuestionAnswerer, RecurrentClassifier, RecurrentEncoder
@@ -17,10 +18,7 @@ class AttentiveLSTMFamily(Family):
     pooling = "cls"
     task_models = {"classification": RecurrentClassifier, "span_qa": BertQuestionAnswerer}
     tokenizers = KINDS["word_pieces"]
-    sizes = {
-        name: {"num_layers": layers, "hidden_dim": hidden_dim}
-        for name, (layers, hidden_dim) in RECURRENT_SIZES.items()
-    }
+    sizes = named_sizes(RECURRENT_SIZES)
 
     def least_size(self, architecture):
         return architecture["vocabulary_size"] * embedding_dim(architecture)

@@ -1,5 +1,6 @@
 """The family of recurrent language models."""
 
+from keras_attn.families.architecture_choice import named_sizes
 from keras_attn.families.contract import Family
 from keras_attn.families.step_memory import LayerMemory
 from keras_attn.models import RecurrentEncoder, RecurrentLanguageModel
@@ -15,10 +16,7 @@ class LSTMFamily(Family):
     task_models = {"causal_lm": RecurrentLanguageModel}
     encodes = False  # a vector contains no later token
     tokenizers = KINDS["byte_pairs"]
-    sizes = {
-        name: {"num_layers": layers, "hidden_dim": hidden_dim}
-        for name, (layers, hidden_dim) in RECURRENT_SIZES.items()
-    }
+    sizes = named_sizes(RECURRENT_SIZES)
 
     def default_arguments(self, run, shape):
         return {"bidirectional": False, "reduce": "last", "embedding_stddev": 0.1}

@@ -2,6 +2,7 @@
 
 from keras_attn.declarations import FamilyFields
 from keras_attn.field import Field
+from keras_attn.shared_fields import RECURRENT_TRANSLATOR
 
 FIELDS = FamilyFields(
     name="luong",
@@ -51,19 +52,6 @@ FIELDS = FamilyFields(
         "input_feeding": Field(
             True, "whether the attention output is an input of the next step; False is faster"
         ),
-        "dropout": Field(0.2, "dropout rate", low=0, below=1),
-        "teacher_forcing_ratio": Field(
-            1.0,
-            "probability that a training step is fed the previous target token instead of the "
-            "model's own prediction",
-            low=0,
-            high=1,
-        ),
-        "label_smoothing": Field(
-            0.1,
-            "label smoothing: probability spread uniformly over the vocabulary",
-            low=0,
-            below=1,
-        ),
+        **RECURRENT_TRANSLATOR,
     },
 )

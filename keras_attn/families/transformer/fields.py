@@ -2,6 +2,7 @@
 
 from keras_attn.declarations import FamilyFields
 from keras_attn.field import Field
+from keras_attn.shared_fields import LABEL_SMOOTHING
 
 _MODEL = {
     "size": Field(
@@ -30,9 +31,7 @@ _MODEL = {
     "tie_embeddings": Field(True, "whether the output layer shares the token embedding matrix"),
     "dropout": Field(0.1, "dropout rate", low=0, below=1),
     "attention_dropout": Field(0.0, "dropout rate of the attention weights", low=0, below=1),
-    "label_smoothing": Field(
-        0.1, "label smoothing: probability spread uniformly over the vocabulary", low=0, below=1
-    ),
+    "label_smoothing": LABEL_SMOOTHING,
 }
 
 FIELDS = FamilyFields(

@@ -190,10 +190,6 @@ class BertEncoder(DeclaredInputs, keras.Model):
         shape = {"num_layers": num_layers, "hidden_dim": hidden_dim, "num_heads": num_heads}
         return cls(vocabulary_size, **{**shape, **kwargs})
 
-    def select_inputs(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Returns the entries of a batch that are inputs of this model."""
-        return {name: batch[name] for name in self.INPUTS if name in batch}
-
     def build(self, input_shape: dict[str, Shape] | None = None) -> None:
         token_seed, position_seed, segment_seed, pooler_seed, dropout_seed, *seeds = split_seed(
             self.seed, self.num_layers + 5

@@ -167,10 +167,6 @@ class GPT2(DeclaredInputs, keras.Model):
         names = ("num_layers", "hidden_dim", "num_heads")
         return cls(vocabulary_size, **{**dict(zip(names, GPT2_SIZES[size], strict=True)), **kwargs})
 
-    def select_inputs(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Returns the entries of a batch that are inputs of this model."""
-        return {name: batch[name] for name in self.INPUTS if name in batch}
-
     def build(self, input_shape: dict[str, Shape] | None = None) -> None:
         token_seed, position_seed, dropout_seed, *seeds = split_seed(self.seed, self.num_layers + 3)
         stddev = self.initializer_range

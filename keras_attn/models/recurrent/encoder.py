@@ -6,9 +6,9 @@ import keras
 from keras import ops
 
 from keras_attn.layers.attention_pooling import AttentionPooling
-from keras_attn.layers.padded_rnn import bidirectional, recurrent, run_rnn
+from keras_attn.layers.padded_rnn import add_embedding, bidirectional, recurrent, run_rnn
 from keras_attn.layers.recurrent import IntraAttentionLSTMCell, SequenceToVector
-from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
+from keras_attn.layers.seeds import drop, dropout_generator, split_seed
 from keras_attn.layers.unused_arguments import reject_unused
 from keras_attn.models.building import needs_weights
 from keras_attn.models.declared_inputs import DeclaredInputs
@@ -137,22 +137,17 @@ class RecurrentEncoder(DeclaredInputs, keras.Model):
         shape = dict(zip(("num_layers", "hidden_dim"), RECURRENT_SIZES[size], strict=True))
         return cls(vocabulary_size, **{**shape, **kwargs})
 
-    def select_inputs(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Returns the entries of a batch that are inputs of this model."""
-        return {name: batch[name] for name in self.INPUTS if name in batch}
-
     def build(self, input_shape: dict[str, Shape] | None = None) -> None:
         embedding_seed, pooling_seed, dropout_seed, *seeds = split_seed(
             self.seed, self.num_layers + 3
         )
-        # Without autocast, as only the gathered rows of this large matrix are cast.
-        self.token_embedding = self.add_weight(
-            name="token_embedding",
-            shape=(self.vocabulary_size, self.embedding_dim),
-            initializer=seeded_initializer(
-                keras.initializers.RandomNormal(stddev=self.embedding_stddev), embedding_seed
-            ),
-            autocast=False,
+        self.token_embedding = add_embedding(
+            self,
+            "token_embedding",
+            self.vocabulary_size,
+            self.embedding_dim,
+            embedding_seed,
+            self.embedding_stddev,
         )
         self.dropout_generator = dropout_generator(self.dropout, dropout_seed, "dropout")
         self.recurrent_layers = [

@@ -205,10 +205,6 @@ class XLNet(DeclaredInputs, keras.Model):
             vocabulary_size, **{**dict(zip(names, XLNET_SIZES[size], strict=True)), **kwargs}
         )
 
-    def select_inputs(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Returns the entries of a batch that are inputs of this model."""
-        return {name: batch[name] for name in self.INPUTS if name in batch}
-
     def input_spec_of(self, name: str) -> keras.InputSpec | list[keras.InputSpec]:
         if name != "memory":
             return super().input_spec_of(name)
