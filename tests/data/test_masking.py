@@ -265,7 +265,7 @@ def test_spans_of_a_row_do_not_depend_on_the_rows_made_with_it():
 
 
 def test_single_tokens_fill_what_no_word_fits():
-    # Of 18 tokens 4 are told; the word at 1 has one, the other 12.
+    # Of 18 tokens 4 are predicted; the word at 1 has one, the other 12.
     tokenizer = make_tokenizer(whole_from=30)
     row = np.array([CLS, 5, SEP, 6, *range(31, 42), SEP, PAD, PAD, PAD], np.int32)
     ids, tokens = np.tile(row, (20_000, 1)), np.full(20_000, 18)

@@ -244,7 +244,7 @@ def test_coverage_counts_what_the_attention_left_out():
 
 
 def test_attention_follows_the_tokens_of_every_hypothesis():
-    """What is told of a token is what the step told of the tokens before it."""
+    """The attention of a token is what the step returned for the tokens before it."""
     model = Markov(4, rows=3)
 
     def step(token_ids, index, cache):

@@ -217,7 +217,7 @@ def test_at_the_ends_of_blocks_rounding_draws_nothing_that_may_not_come(compile)
     assert (logits[found] > -1e29).all()
 
 
-def test_a_nucleus_holds_the_likeliest_token_at_least():
+def test_a_nucleus_contains_the_most_likely_token_at_least():
     for top_p in (1e-6, 1e-40, 1e-46):
         found = _draw(
             *map(ops.convert_to_tensor, (np.float32([[-3, -2, 0, -1]]), np.float32([0.5]))),

@@ -33,7 +33,7 @@ def inputs_of():
     return {"query": 2 * normal(2, 3, 5), "value": normal(2, 4, 4, seed=1), "value_mask": MASK}
 
 
-def likeliest(weights, query, value, value_mask):
+def most_likely(weights, query, value, value_mask):
     soft = attention_weights("general", weights, query, value, value_mask[:, None] > 0)
     return np.eye(value.shape[1])[soft.argmax(-1)]
 
@@ -46,9 +46,9 @@ def draws_of(layer, p, number, **arguments):
 
 
 @pytest.mark.parametrize("check, estimator", each_check(ESTIMATORS, ESTIMATORS[0]))
-def test_every_check_at_inference_where_the_likeliest_key_is_taken(check, estimator):
+def test_every_check_at_inference_where_the_most_likely_key_is_taken(check, estimator):
     def reference(weights, query, value, value_mask):
-        return likeliest(weights, query, value, value_mask) @ value
+        return most_likely(weights, query, value, value_mask) @ value
 
     check(lambda **k: make(estimator, **k), inputs_of(), reference)
 
@@ -57,7 +57,7 @@ def test_straight_through_is_one_hot_and_has_the_gradient_of_the_softmax():
     layer, inputs = make(), inputs_of()
     randomize(layer, inputs)
     exact = {n: x.astype("float64") for n, x in inputs.items()}
-    hard = likeliest(weights_of(layer), **exact)
+    hard = most_likely(weights_of(layer), **exact)
     base = attention_weights(
         "general", weights_of(layer), exact["query"], exact["value"], MASK[:, None] > 0
     )

@@ -145,7 +145,7 @@ def gru(w, name, x, h):
 
 
 def attend_first(w, target_ids, memory, memory_mask, layers=("gru",), first=None):
-    """GRUs of Keras, told what the highest one's state before finds by an additive score."""
+    """Keras's GRUs; the query of the additive score is the previous state of the highest one."""
 
     def step(states, x):
         hidden = np.tanh(

@@ -1,4 +1,4 @@
-"""What steps of a recurrent decoder are told, in training and decoding."""
+"""Inputs of the steps of a recurrent decoder, in training and decoding."""
 
 import keras
 import numpy as np
@@ -71,7 +71,7 @@ def freely(layer, inputs):
 
 
 @pytest.mark.parametrize("cell", [bahdanau, luong])
-def test_unforced_steps_are_told_the_likeliest_word(cell):
+def test_unforced_steps_get_the_most_likely_word(cell):
     inputs = inputs_of(6)
     layer = made(inputs, cell)
     ids = freely(layer, inputs)
@@ -87,9 +87,9 @@ def test_unforced_steps_are_told_the_likeliest_word(cell):
 def test_no_gradient_passes_through_the_choice_of_a_word():
     inputs = inputs_of(3)
     layer = made(inputs)
-    told = {**inputs, "target_ids": freely(layer, inputs)}
+    forced_inputs = {**inputs, "target_ids": freely(layer, inputs)}
     projection = normal(3, 5, V, seed=1)
-    wanted = layer_gradients(layer, told, None, projection)
+    wanted = layer_gradients(layer, forced_inputs, None, projection)
     found = layer_gradients(layer, inputs, {"teacher_forcing_ratio": 0.0}, projection)
     for one, other in zip(found, wanted, strict=True):
         for name in one:
@@ -112,11 +112,11 @@ def test_one_draw_decides_for_a_sequence_or_for_a_step():
     inputs = inputs_of(200)
     layer = made(inputs)
     forced, free = (run(layer, inputs, {"teacher_forcing_ratio": r}) for r in (1.0, 0.0))
-    told_apart = np.abs(forced - free).max((1, 2)) > 1e-2
-    assert told_apart.mean() > 0.8
+    differs = np.abs(forced - free).max((1, 2)) > 1e-2
+    assert differs.mean() > 0.8
 
     def like(found, wanted):
-        return (np.abs(found - wanted).max((1, 2)) < 1e-3)[told_apart]
+        return (np.abs(found - wanted).max((1, 2)) < 1e-3)[differs]
 
     for level, mixed_rows in (("sequence", False), ("token", True)):
         layer.level = level

@@ -291,7 +291,7 @@ def test_a_position_that_layers_share_is_shared_after_loading(tmp_path):
 
 
 @pytest.mark.parametrize("name", sorted(positions()))
-def test_steps_over_a_memory_are_told_where_they_are(name):
+def test_steps_over_a_memory_have_their_positions(name):
     layer = MultiHeadAttention(2, 6, position=positions()[name], causal_align="start", seed=1)
     memory = RANDOM.normal(size=(2, 7, 12)).astype("float32")
     whole = ops.convert_to_numpy(layer(X, memory))

@@ -114,7 +114,7 @@ def test_loss_and_gradients_equal_those_of_hugging_face(golden, activation, batc
         np.testing.assert_allclose(found, expected, 1e-5, 1e-5, err_msg=path)
 
 
-def test_the_two_forms_of_gelu_are_told_apart(golden):
+def test_the_two_forms_of_gelu_differ(golden):
     difference = golden["gelu_erf/mlm_logits"] - golden["gelu_tanh/mlm_logits"]
     assert np.abs(difference).max() > 1e-4
 

@@ -267,7 +267,7 @@ def test_documents_of_a_row_are_as_alone(batch):
     np.testing.assert_allclose(
         array(together["pooled_output"])[0], array(alone["pooled_output"]), 1e-5, 1e-5
     )
-    # The first token of the second document is not to be told from the first document.
+    # The first token of the second document must not be predicted from the first document.
     losses = [
         float(model.compute_loss(x=x, y_pred=y)) for x, y in ((row, together), (apart, alone))
     ]
@@ -345,7 +345,7 @@ def test_it_learns_a_sequence_by_heart_with_fit():
         ({"dropout": 1.0}, "dropout must be a number in"),
     ],
 )
-def test_sizes_that_cannot_be_are_told_at_once(options, message):
+def test_invalid_sizes_are_errors_at_construction(options, message):
     with pytest.raises(ValueError, match=message):
         GPT2(**{"vocabulary_size": 9, "num_layers": 1, "hidden_dim": 8, "num_heads": 2, **options})
     with pytest.raises(ValueError, match="size must be one of tiny"):

@@ -147,8 +147,13 @@ def test_a_text_without_a_word_and_a_batch_of_one():
 def test_a_batch_of_no_token_no_sentence_or_no_target_has_a_finite_loss(name):
     model, data = made(name)
     read = {"token_ids", "second_token_ids", "elements", "padding_mask"}
-    told = {"label", "target_ids", "sample_weight"} if data["label"].ndim > 1 else set()
-    for names, axis in ((read, 1), (told, 1), (read | told, 1), (read, -1 if name == "han" else 1)):
+    targets = {"label", "target_ids", "sample_weight"} if data["label"].ndim > 1 else set()
+    for names, axis in (
+        (read, 1),
+        (targets, 1),
+        (read | targets, 1),
+        (read, -1 if name == "han" else 1),
+    ):
         batch = {k: np.take(x, [], axis) if k in names else x for k, x in data.items()}
         outputs = model({k: ops.convert_to_tensor(x) for k, x in batch.items()})
         sums = [model.compute_loss(batch, y_pred=outputs), model.metric_sums(outputs, batch)]

@@ -139,7 +139,7 @@ def test_tables_are_read_by_their_own_side():
         assert np.abs(logits(learned) - before).max() > 1e-3
 
 
-def test_attention_told_is_the_mean_of_heads_and_layers():
+def test_returned_attention_is_the_mean_of_heads_and_layers():
     model, batch = _model(), _batch()
     x, encoded = model._embed(1, batch["target_ids"], False), model.encode(batch)
     scores = []
@@ -149,10 +149,12 @@ def test_attention_told_is_the_mean_of_heads_and_layers():
         )
         scores.append(ops.convert_to_numpy(found))
     cache, memory = model.start_decoding(batch, 6)
-    _, _, told = model.decode(
+    _, _, returned = model.decode(
         batch["target_ids"], 0, cache, memory, batch["padding_mask"], return_attention_scores=True
     )
-    np.testing.assert_allclose(ops.convert_to_numpy(told), np.mean(scores, axis=(0, 2)), atol=1e-5)
+    np.testing.assert_allclose(
+        ops.convert_to_numpy(returned), np.mean(scores, axis=(0, 2)), atol=1e-5
+    )
 
 
 def test_loss_and_metrics_are_those_of_numpy():
