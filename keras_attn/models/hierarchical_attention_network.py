@@ -92,7 +92,8 @@ class HierarchicalAttentionNetwork(LabelLoss, keras.Model):
         for size in self.higher_units:
             require_sizes(optional=True, higher_units=size)
         self.sizes: dict[str, Any] = {**sizes, **units}
-        self.INPUTS = dict.fromkeys(self.INPUTS, document_axes(self.higher_units))
+        if self.higher_units:
+            self.INPUTS = dict.fromkeys(self.INPUTS, document_axes(self.higher_units))
         require_rates(dropout=dropout)
         self.dropout = dropout
         self.seed = seed
@@ -123,7 +124,7 @@ class HierarchicalAttentionNetwork(LabelLoss, keras.Model):
             kernel_initializer=seeded_initializer("glorot_uniform", dense_seed),
         )
         self.embedding.build(None)
-        shape = (*(None for _ in self.INPUTS["token_ids"]), sizes["embedding_dim"])
+        shape = (*(None for _ in document_axes(self.higher_units)), sizes["embedding_dim"])
         self.attention.build(shape)
         self.logits_dense.build(self.attention.compute_output_shape(shape))
         self.seed_generator = dropout_generator(self.dropout, dropout_seed, "dropout")

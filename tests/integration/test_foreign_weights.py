@@ -76,7 +76,7 @@ def test_pretraining_continues_with_existing_heads(name, texts, tmp_path):
         np.testing.assert_allclose(after[path], value, atol=1e-6, err_msg=path)
     saved = json.loads((tmp_path / "run/config.json").read_text())
     assert saved["heads"] == start.heads
-    assert (tmp_path / "run/vocab.txt").read_text().split() == start.vocabulary
+    assert (tmp_path / "run/vocab.txt").read_text().split() == list(start.tokenizer.vocabulary)
 
 
 @pytest.mark.slow

@@ -19,8 +19,12 @@ STEPS = ["--config.train.steps=3", "--config.train.batch_size=8", "--config.eval
 def wheel(tmp_path_factory):
     source, made = tmp_path_factory.mktemp("source") / "checkout", tmp_path_factory.mktemp("wheel")
     # A build leaves folders beside the sources, which later builds would pick up.
-    leave = shutil.ignore_patterns(".*", "build", "dist", "runs", "*.egg-info", "__pycache__")
-    shutil.copytree(ROOT, source, ignore=leave)
+    built = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__")
+
+    def ignore(folder, names):
+        return {*built(folder, names), *(["runs"] if folder == str(ROOT) else [])}
+
+    shutil.copytree(ROOT, source, ignore=ignore)
     make_environment(made / "env")
     run([python(made), "-m", "pip", "wheel", "--no-deps", "-w", made, source], made)
     (path,) = made.glob("*.whl")

@@ -244,7 +244,7 @@ def test_what_may_pass_is_left_to_the_runner(tmp_path, monkeypatch):
 
     job_file = tmp_path / "beam-1.json"
     job_file.write_text('{"user_error": null}')
-    step = beam._WriteTask({}, TOKENIZER.vocabulary, True, str(tmp_path), str(job_file))
+    step = beam._WriteTask({}, TOKENIZER.recipe, str(tmp_path), str(job_file))
     step.setup()
     monkeypatch.setattr(beam, "write_task", write_task)
     with pytest.raises(UserError):
@@ -260,7 +260,7 @@ def test_a_job_that_has_ended_writes_nothing_more(tmp_path, content):
 
     source, _ = write_files(tmp_path / "text", files=1)
     job_file = tmp_path / "beam-1.json"
-    step = _WriteTask(plan_source(source, format="lines"), TOKENIZER.vocabulary, True,
+    step = _WriteTask(plan_source(source, format="lines"), TOKENIZER.recipe,
                       str(tmp_path), str(job_file))  # fmt: skip
     step.setup()
     if content:

@@ -24,7 +24,7 @@ from tests.support.small_runs import SmallRun
 def _run(pretrained=None, **fields):
     config = finetuning_defaults()
     config.update_from_flattened_dict(fields)
-    return SmallRun(config, pretrained=pretrained)
+    return SmallRun(config, pretrained=pretrained, family=FAMILIES["bert"])
 
 
 def _pretrained(task="masked_lm", released=False, **heads):
