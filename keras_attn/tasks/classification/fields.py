@@ -84,6 +84,7 @@ FIELDS = TaskFields(
             )
         },
     },
+    outputs=(".tsv", ".csv", ".jsonl"),
     files=("labels.json",),
     huggingface_class="ForSequenceClassification",
 )
