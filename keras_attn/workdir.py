@@ -209,7 +209,18 @@ class Workdir:
             )
         return found
 
-    def start(self, kind, config, architecture, hashes, heads, converted=False, released=False):
+    def start(
+        self,
+        kind,
+        config,
+        architecture,
+        hashes,
+        heads,
+        *,
+        converted=False,
+        released=False,
+        engine=None,
+    ):
         """Writes config.json, which makes the folder the workdir of a run.
 
         Args:
@@ -220,6 +231,7 @@ class Workdir:
             heads: Further arguments of the task model.
             converted: Whether the model is a converted checkpoint, which cannot be resumed.
             released: Whether the initial weights are from a released model.
+            engine: Name of the engine that trains the run; None for a converted model.
         """
         self.write_json(
             "config.json",
@@ -232,6 +244,7 @@ class Workdir:
                 "released": converted or released,
                 "data_sha256": hashes,
                 "command": sys.argv,
+                **({"engine": engine} if engine else {}),
                 "versions": versions(),
             },
         )
