@@ -117,6 +117,8 @@ class TaskFields:
             `keras_attn.tasks.pretraining.fields.pretraining_fields`.
         names: Values of `data.task` that select the task, in addition to its name.
         summary: Description for the help of `data.task`; "": not listed there.
+        configs: Further values of `--config`: the config file and its argument by name, such as
+            `{"sst2": "glue:sst2"}`.
         joint: `Field`s by section that the task adds to the config of `finetuning_defaults()`,
             which all tasks with `config=joint_fields` share.
         metrics: Names of the metrics, which are averaged over seeds. The first one is the default
@@ -139,6 +141,7 @@ class TaskFields:
     config: Callable[[FamilyFields], dict]
     names: tuple[str, ...] = ()
     summary: str = ""
+    configs: Mapping[str, str] = dataclasses.field(default_factory=dict)
     joint: Mapping[str, Mapping[str, Field]] = dataclasses.field(default_factory=dict)
     metrics: tuple[str, ...] = ()
     lower_is_better: tuple[str, ...] = ()
