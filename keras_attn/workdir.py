@@ -303,7 +303,20 @@ def versions():
     names |= {"keras", "numpy", keras.backend.backend()}
     found = {"keras_attn": keras_attn.__version__, "python": platform.python_version()}
     for name in sorted(names):
-        if name.replace("-", "_") in sys.modules:
-            with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-                found[name] = importlib.metadata.version(name)
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            distribution = importlib.metadata.distribution(name)
+            if _is_imported(name, distribution):
+                found[name] = distribution.version
     return found
+
+
+def _is_imported(name, distribution):
+    """Whether a module of a distribution, such as sklearn of scikit-learn, has been imported."""
+    if name.replace("-", "_") in sys.modules:
+        return True
+    declared = (distribution.read_text("top_level.txt") or "").split()
+    files = () if declared else distribution.files or ()
+    return any(
+        module in sys.modules
+        for module in (*declared, *(file.parts[0].removesuffix(".py") for file in files))
+    )
