@@ -8,14 +8,11 @@ If `data.train` is unset, the data come from TensorFlow Datasets (`tfds:glue/sst
 
 from keras_attn.defaults import finetuning_defaults
 from keras_attn.errors import check_choice
-
-TASKS = "cola", "mnli", "mrpc", "qnli", "qqp", "rte", "sst2", "stsb", "wnli"
+from keras_attn.tasks.classification.glue import TASKS
 
 
 def get_config(task):
-    check_choice("task", task, TASKS)
+    check_choice("task", task, tuple(sorted(TASKS)))
     config = finetuning_defaults()
-    config.data.task = task
-    if task == "qqp":
-        config.data.on_bad_text = "skip"  # three rows of GLUE's train.tsv are truncated
+    config.data.update(task=task, on_bad_text=TASKS[task].on_bad_text)
     return config

@@ -15,7 +15,12 @@ import contextlib
 from absl import flags
 
 from keras_attn.cli.command_line import define_reading_flags, run_command
-from keras_attn.cli.task_options import define_task_flags, given_options, input_files
+from keras_attn.cli.task_options import (
+    define_task_flags,
+    given_options,
+    input_files,
+    task_formats,
+)
 
 
 def define_flags():
@@ -34,7 +39,7 @@ def define_flags():
         "Output file of the metrics (.json), or - for JSON on the "
         "terminal; if unset, a summary is printed.",
     )
-    define_reading_flags(["tsv", "csv", "jsonl", "parquet", "label_text", "quoted_tsv"])
+    define_reading_flags(task_formats("evaluate"))
 
 
 def main():

@@ -26,7 +26,12 @@ per question, with answer, score, start and end in the passage, and the margin o
 from absl import flags
 
 from keras_attn.cli.command_line import define_reading_flags, run_command
-from keras_attn.cli.task_options import define_task_flags, given_options
+from keras_attn.cli.task_options import (
+    define_task_flags,
+    given_options,
+    task_formats,
+    task_outputs,
+)
 from keras_attn.errors import UserError
 
 
@@ -45,15 +50,14 @@ def define_flags():
     flags.DEFINE_string(
         "output",
         "-",
-        "Output file (.tsv, .csv, .jsonl; question answering: "
-        ".json, .jsonl), or - for the terminal.",
+        f"Output file ({', '.join(task_outputs())}, depending on the task), or - for the terminal.",
     )
     flags.DEFINE_string(
         "attention",
         None,
         "HTML file to write: attention weights of each layer and head for one --text.",
     )
-    define_reading_flags(["tsv", "quoted_tsv", "csv", "jsonl", "parquet", "lines", "label_text"])
+    define_reading_flags(task_formats("predict"))
     define_task_flags("predict")
 
 

@@ -20,8 +20,16 @@ class Option(Field):
     reads: bool = False
 
 
+# Formats of tables with labels; see `keras_attn.data.sources.table_formats`.
+TABLES = ("tsv", "quoted_tsv", "csv", "jsonl", "parquet", "label_text")
+
+
 def _nothing(*args, **kwargs):
     return None
+
+
+def _table_formats():
+    return {"evaluate": TABLES, "predict": (*TABLES, "lines")}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -109,6 +117,8 @@ class TaskFields:
             `keras_attn.tasks.pretraining.fields.pretraining_fields`.
         names: Values of `data.task` that select the task, in addition to its name.
         summary: Description for the help of `data.task`; "": not listed there.
+        configs: Further values of `--config`: the config file and its argument by name, such as
+            `{"sst2": "glue:sst2"}`.
         joint: `Field`s by section that the task adds to the config of `finetuning_defaults()`,
             which all tasks with `config=joint_fields` share.
         metrics: Names of the metrics, which are averaged over seeds. The first one is the default
@@ -116,6 +126,8 @@ class TaskFields:
         lower_is_better: Names of the metrics whose lower values are better, in addition to `loss`.
         data: Name of the option of `finetune.evaluate` that names the data.
         options: Task-specific options by command ("evaluate", "export" or "predict") and name.
+        formats: Values of `--format` by command ("evaluate" or "predict").
+        outputs: File name endings of the output of `finetune.predict`.
         files: Names of the files that the task writes to a workdir.
         huggingface_class: Suffix of the class names in transformers, such as
             "ForTokenClassification"; None: not supported.
@@ -129,11 +141,14 @@ class TaskFields:
     config: Callable[[FamilyFields], dict]
     names: tuple[str, ...] = ()
     summary: str = ""
+    configs: Mapping[str, str] = dataclasses.field(default_factory=dict)
     joint: Mapping[str, Mapping[str, Field]] = dataclasses.field(default_factory=dict)
     metrics: tuple[str, ...] = ()
     lower_is_better: tuple[str, ...] = ()
     data: str = "data"
     options: Mapping[str, Mapping[str, Option]] = dataclasses.field(default_factory=dict)
+    formats: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=_table_formats)
+    outputs: tuple[str, ...] = (".tsv", ".csv", ".jsonl", ".json")
     files: tuple[str, ...] = ()
     huggingface_class: str | None = None
     convert_heads: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)

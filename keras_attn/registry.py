@@ -164,6 +164,7 @@ ENGINES = Registry(
     EngineFields,
 )
 
+DEFAULT_ENGINE = "tensorflow"
 # The default task of each command.
 DEFAULT_TASKS = {"pretrain": "masked_lm", "finetune": "classification"}
 

@@ -209,7 +209,18 @@ class Workdir:
             )
         return found
 
-    def start(self, kind, config, architecture, hashes, heads, converted=False, released=False):
+    def start(
+        self,
+        kind,
+        config,
+        architecture,
+        hashes,
+        heads,
+        *,
+        converted=False,
+        released=False,
+        engine=None,
+    ):
         """Writes config.json, which makes the folder the workdir of a run.
 
         Args:
@@ -220,6 +231,7 @@ class Workdir:
             heads: Further arguments of the task model.
             converted: Whether the model is a converted checkpoint, which cannot be resumed.
             released: Whether the initial weights are from a released model.
+            engine: Name of the engine that trains the run; None for a converted model.
         """
         self.write_json(
             "config.json",
@@ -232,6 +244,7 @@ class Workdir:
                 "released": converted or released,
                 "data_sha256": hashes,
                 "command": sys.argv,
+                **({"engine": engine} if engine else {}),
                 "versions": versions(),
             },
         )
@@ -290,7 +303,20 @@ def versions():
     names |= {"keras", "numpy", keras.backend.backend()}
     found = {"keras_attn": keras_attn.__version__, "python": platform.python_version()}
     for name in sorted(names):
-        if name.replace("-", "_") in sys.modules:
-            with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-                found[name] = importlib.metadata.version(name)
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            distribution = importlib.metadata.distribution(name)
+            if _is_imported(name, distribution):
+                found[name] = distribution.version
     return found
+
+
+def _is_imported(name, distribution):
+    """Whether a module of a distribution, such as sklearn of scikit-learn, has been imported."""
+    if name.replace("-", "_") in sys.modules:
+        return True
+    declared = (distribution.read_text("top_level.txt") or "").split()
+    files = () if declared else distribution.files or ()
+    return any(
+        module in sys.modules
+        for module in (*declared, *(file.parts[0].removesuffix(".py") for file in files))
+    )

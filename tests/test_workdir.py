@@ -7,6 +7,7 @@ import os
 import pathlib
 import sys
 import tempfile
+import types
 
 import keras
 import numpy as np
@@ -114,15 +115,25 @@ def test_saved_null_fields_count_as_missing_and_unknown_fields_remain(workdir):
 
 def test_versions_are_those_of_the_backend_and_of_imported_requirements(monkeypatch):
     monkeypatch.setattr(keras.backend, "backend", lambda: "torch")
-    monkeypatch.setattr(importlib.metadata, "version", lambda name: f"{name} 1")
+    # One lists its modules, one has files alone, whose module has another name.
+    modules, files = {"e": "e_module"}, {"f-g": [pathlib.PurePosixPath("gf/__init__.py")]}
     monkeypatch.setattr(
-        importlib.metadata, "requires", lambda name: ["numpy>=1", 'a-b>1; extra == "x"', "c", "d"]
+        importlib.metadata,
+        "distribution",
+        lambda name: types.SimpleNamespace(
+            version=f"{name} 1", read_text=lambda file: modules.get(name), files=files.get(name)
+        ),
     )
-    for name in ("a_b", "torch"):
+    monkeypatch.setattr(
+        importlib.metadata,
+        "requires",
+        lambda name: ["numpy>=1", 'a-b>1; extra == "x"', "c", "e", "f-g"],
+    )
+    for name in ("a_b", "torch", "e_module", "gf"):
         monkeypatch.setitem(sys.modules, name, None)
     found = versions()
     assert found["a-b"] == "a-b 1" and found["torch"] == "torch 1"
-    assert found.keys() == {"keras_attn", "python", "keras", "numpy", "a-b", "torch"}
+    assert found.keys() == {"keras_attn", "python", "keras", "numpy", "a-b", "torch", "e", "f-g"}
 
 
 class _Model:

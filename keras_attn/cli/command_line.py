@@ -25,7 +25,7 @@ from keras_attn.freed_memory import keep_freed_memory
 from keras_attn.io.paths import check_path
 from keras_attn.io.terminal import discard_streams, flush_streams, prepare_streams
 from keras_attn.quiet import import_quietly
-from keras_attn.registry import ENGINES
+from keras_attn.registry import DEFAULT_ENGINE, ENGINES
 
 HELP_FLAGS = {"--help", "-h", "-help", "--helpshort", "--helpfull"}
 NO_VALUE = ("none", "None")
@@ -49,16 +49,20 @@ def define_run_flags():
     )
     flags.DEFINE_enum(
         "engine",
-        "tensorflow",
+        DEFAULT_ENGINE,
         list(ENGINES),
-        "Backend that runs the training steps; defaults to tensorflow.",
+        f"Backend that runs the training steps; defaults to {DEFAULT_ENGINE}.",
     )
     for name, field in engine_fields().options.items():
         define_flag(name, field)
 
 
 def define_reading_flags(formats):
-    """Defines flags for the input files of a finetuned model; unset flags are as in training."""
+    """Defines flags for the input files of a finetuned model; unset flags are as in training.
+
+    Args:
+        formats: Values of --format.
+    """
     flags.DEFINE_enum(
         "format",
         None,

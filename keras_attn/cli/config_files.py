@@ -10,9 +10,8 @@ from pathlib import Path
 from ml_collections import ConfigDict
 
 from keras_attn.errors import UserError, first_line, nearest
+from keras_attn.registry import TASKS
 
-# Configs of older versions that are now arguments of `glue`.
-_GLUE_TASKS = ("cola", "mnli", "mrpc", "qnli", "qqp", "rte", "sst2", "stsb", "wnli")
 _SECTIONS = ("workdir", "pretrained", "data", "model", "train", "eval", "checkpoint")
 
 
@@ -33,7 +32,8 @@ def find_config(name):
 
     Args:
         name: Path of a config file or name of a packaged config, with `:` and an argument if its
-            `get_config` accepts one: `configs/glue.py:sst2`, `glue:sst2`.
+            `get_config` accepts one: `configs/glue.py:sst2`, `glue:sst2`; or a name in
+            `TaskFields.configs`: `sst2`.
 
     Returns:
         (path, argument): The argument is None if the name does not contain one.
@@ -41,17 +41,17 @@ def find_config(name):
     given, argument = re.fullmatch(r"(.*?\.py|[^:]*)(?::(.*))?", name, re.DOTALL).groups()
     if given.endswith(".py") and os.path.isfile(given):
         return given, argument
-    stem = Path(given).stem
+    stem, packaged = Path(given).stem, config_folder() / f"{Path(given).stem}.py"
     # `configs/bert_mini.py` also works where the package is installed.
-    if Path(given).parent.as_posix() in (".", "configs"):
-        if stem in _GLUE_TASKS and argument is None:
-            stem, argument = "glue", stem
-        packaged = config_folder() / f"{stem}.py"
-        if packaged.is_file():
-            return packaged, argument
+    is_name = Path(given).parent.as_posix() in (".", "configs")
+    if is_name and packaged.is_file():
+        return packaged, argument
+    further = {key: value for task in TASKS for key, value in TASKS.fields(task).configs.items()}
+    if is_name and argument is None and stem in further:
+        return find_config(further[stem])
     raise UserError(
         f"--config must be a .py file, or one of {', '.join(config_names())}. "
-        f"Received: config={name}{nearest(stem, [*config_names(), *_GLUE_TASKS])}"
+        f"Received: config={name}{nearest(stem, [*config_names(), *further])}"
     )
 
 

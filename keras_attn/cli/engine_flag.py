@@ -2,7 +2,7 @@
 
 import sys
 
-from keras_attn.registry import ENGINES
+from keras_attn.registry import DEFAULT_ENGINE, ENGINES
 
 
 def engine_fields():
@@ -10,8 +10,8 @@ def engine_fields():
 
     --engine is parsed before the other flags, which depend on it, and before Keras is imported.
     """
-    _, name = take_flag(sys.argv, "engine", "tensorflow")
-    return ENGINES.fields(name if name in ENGINES else "tensorflow")  # the flag rejects others
+    _, name = take_flag(sys.argv, "engine", DEFAULT_ENGINE)
+    return ENGINES.fields(name if name in ENGINES else DEFAULT_ENGINE)  # the flag rejects others
 
 
 def take_flag(arguments, flag, default):

@@ -1,6 +1,7 @@
 """Flags of task-specific options."""
 
 import dataclasses
+import itertools
 from typing import Any
 
 from keras_attn.cli.field_flags import define_flag
@@ -37,6 +38,22 @@ def input_files(command: str, values: Any) -> list[str]:
     """Returns the values of the given options that name input files."""
     options = _options(command)
     return [value for name, value in given_options(command, values).items() if options[name].reads]
+
+
+def task_formats(command: str) -> list[str]:
+    """Returns the values of --format that the tasks declare.
+
+    Args:
+        command: "evaluate" or "predict".
+    """
+    declared = (TASKS.fields(task).formats.get(command, ()) for task in TASKS)
+    return list(dict.fromkeys(itertools.chain.from_iterable(declared)))
+
+
+def task_outputs() -> list[str]:
+    """Returns the endings of the output of `finetune.predict` that the tasks declare."""
+    declared = (TASKS.fields(task).outputs for task in TASKS if TASKS.fields(task).command)
+    return list(dict.fromkeys(itertools.chain.from_iterable(declared)))
 
 
 def _options(command: str) -> dict[str, Option]:

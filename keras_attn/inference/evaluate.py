@@ -71,7 +71,7 @@ def measure(workdir, data, batch_size, reading, precision, options):
 
     def measured(folder):
         model = load(folder, precision=precision or "float32")
-        given = check_options(model.task, "evaluate", options)
+        given = check_options(model.task, "evaluate", options, reading["format"])
         task = TASKS[model.task]
         found = task.evaluate(model, data, batch_size, reading, given)
         warn_of_cut_texts(model)

@@ -54,10 +54,7 @@ def opened(output, endings, binary=(), flag="--output", inputs=(), workdir=None)
         yield stream
         return
     streamed = is_stream(output)
-    if not (streamed or output.endswith(endings)) or tf.io.gfile.isdir(output):
-        raise UserError(
-            f"{flag} must be a file that ends in {', '.join(endings)}, or -. Received: {output}"
-        )
+    check_ending(output, endings, flag)
     check_output(output, inputs, workdir, flag)
     mode = "wb" if output.endswith(tuple(binary)) else "w"
     if streamed:
@@ -76,6 +73,22 @@ def opened(output, endings, binary=(), flag="--output", inputs=(), workdir=None)
         except (OSError, tf.errors.OpError) as error:
             raise UserError(f"Cannot write {flag}={output}: {first_line(error)}") from error
         yield file
+
+
+def check_ending(output, endings, flag="--output"):
+    """Checks the name of an output file.
+
+    Args:
+        output, endings, flag: See `opened`.
+
+    Raises:
+        UserError: If it has none of the endings, or names a folder.
+    """
+    valid = output == "-" or is_stream(output) or output.endswith(tuple(endings))
+    if not valid or tf.io.gfile.isdir(output):
+        raise UserError(
+            f"{flag} must be a file that ends in {', '.join(endings)}, or -. Received: {output}"
+        )
 
 
 def check_output(output, inputs, workdir=None, flag="--output"):

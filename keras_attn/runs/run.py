@@ -15,7 +15,7 @@ from keras_attn.data.sources.files import file_sha256
 from keras_attn.data.sources.streams import check_streams_differ, display_name
 from keras_attn.defaults import ENDS, declared, fields, match_task
 from keras_attn.errors import UserError, forget_warnings
-from keras_attn.registry import ENGINES, kind_of
+from keras_attn.registry import DEFAULT_ENGINE, ENGINES, kind_of
 from keras_attn.runs.config_checks import check_batch_size, check_eval_batch_size, check_fields
 from keras_attn.runs.step_memory import choose_sizes
 from keras_attn.saved_config import check_same, fields_to_keep
@@ -23,8 +23,11 @@ from keras_attn.training.engines import make_engine
 from keras_attn.workdir import Workdir, began_as_released
 
 
-class Run:
-    """The config, the workdir and the engine of a run, each checked when it is created.
+@contextlib.contextmanager
+def open_run(task, family, config, workdir, pretrained, dry_run, compared, engine):
+    """Checks a config, makes the engine, locks the workdir, and yields the `Run`.
+
+    The new files of a dry run are removed afterwards, and those of a new run after a `UserError`.
 
     Args:
         task: `keras_attn.tasks.contract.Task`.
@@ -34,62 +37,123 @@ class Run:
         dry_run: Whether to only estimate the cost of the run.
         compared: Whether the run is one of several.
         engine: Arguments of `make_engine`.
+    """
+    forget_warnings()
+    given = {"workdir": workdir, "pretrained": pretrained}
+    config = _checked_config(task, family, config, given)
+    with contextlib.ExitStack() as stack:
+        if dry_run and config.workdir is None:
+            config.workdir = stack.enter_context(tempfile.TemporaryDirectory())
+        folder = Workdir(config.workdir)
+        # Before TensorFlow is used: clusters and virtual devices can be set up only once.
+        made = make_engine(**engine)
+        config.update_from_flattened_dict(ENGINES.fields(engine["name"]).fixed)
+        check_batch_size(
+            config.train.get("batch_size", _multiple(config, made)),
+            config.train.accumulate or 1,
+            made.num_replicas,
+        )
+        if not task.decodes:
+            check_eval_batch_size(config.eval.batch_size, made.num_replicas)
+        keras.utils.set_random_seed(config.train.seed)
+        stack.enter_context(_locked(folder, made.is_chief, dry_run))
+        yield Run(task, family, config, folder, engine["name"], made, dry_run, compared)
+
+
+def _checked_config(task, family, config, given):
+    """Returns a copy of a config with all fields of the task, and the given values."""
+    config = config.copy_and_resolve_references()
+    for name, value in given.items():
+        if value is not None:
+            config[name] = os.fspath(value)
+    match_task(config, task.name, family.name)
+    if all(config.train[name] is None for name in ENDS):
+        config.train.update(task.default_end)
+    check_fields(config, task.name, family.name)
+    check_streams_differ(
+        {
+            path: source
+            for path, source in fields(config)
+            if path.startswith(("data.train", "data.validation"))
+        }
+    )
+    return config
+
+
+def _multiple(config, engine):
+    return (config.train.accumulate or 1) * engine.num_replicas
+
+
+@contextlib.contextmanager
+def _locked(workdir, chief, dry_run):
+    """Locks a workdir; removes the new files of a dry run or after a `UserError`."""
+    if chief:
+        workdir.create()
+        workdir.lock()
+    unused = dry_run
+    try:
+        yield
+    except UserError:
+        unused = True
+        raise
+    finally:
+        if unused and chief:
+            workdir.remove_if_unused()
+        workdir.unlock()
+
+
+class Run:
+    """The config, the workdir and the engine of a run; see `open_run`.
+
+    Args:
+        task, family, dry_run, compared: See `open_run`.
+        config: ConfigDict, which is checked. Fields that the run to resume has chosen are set.
+        workdir: `Workdir`, which is locked.
+        engine_name: Name of the engine.
+        engine: The `Engine`.
 
     Attributes:
-        task, family, config, workdir, dry_run, compared: See the arguments.
+        task, family, config, workdir, engine_name, engine, dry_run, compared: See the arguments.
         kind: `kind` in config.json, for the pair of family and task.
-        engine: The `Engine`.
         chief: Whether this process writes files and prints.
         saved: Content of the config.json of the run to resume; None for a new run.
         resumed: Whether a run is resumed.
         resolved: Nested dict of the config, as in config.json.
-        hashes: SHA-256 of the data by name.
+
+    Raises:
+        UserError: If the workdir contains another run.
     """
 
-    def __init__(self, task, family, config, workdir, pretrained, dry_run, compared, engine):
-        forget_warnings()
-        self.task, self.family = task, family
-        self.kind = kind_of(family.name, task.name)
+    def __init__(self, task, family, config, workdir, engine_name, engine, dry_run, compared):
+        self.task, self.family, self.config, self.workdir = task, family, config, workdir
+        self.engine_name, self.engine, self.chief = engine_name, engine, engine.is_chief
         self.dry_run, self.compared = dry_run, compared
-        self.config = config = config.copy_and_resolve_references()
-        for name, value in {"workdir": workdir, "pretrained": pretrained}.items():
-            if value is not None:
-                config[name] = os.fspath(value)
-        match_task(config, task.name, family.name)
-        if all(config.train[name] is None for name in ENDS):
-            config.train.update(task.default_end)
-        check_fields(config, task.name, family.name)
-        check_streams_differ(
-            {
-                path: source
-                for path, source in fields(config)
-                if path.startswith(("data.train", "data.validation"))
-            }
-        )
-        self._temporary = None
-        if dry_run and config.workdir is None:
-            self._temporary = tempfile.TemporaryDirectory()
-            config.workdir = self._temporary.name
-        self.workdir = Workdir(config.workdir)
-        # `locked` sets these from the workdir, and `start` from the data.
-        self.saved, self.resumed, self.resolved, self.hashes = None, False, {}, {}
-        # Before TensorFlow is used: clusters and virtual devices can be set up only once.
-        self.engine = make_engine(**engine)
-        config.update_from_flattened_dict(ENGINES.fields(engine["name"]).fixed)
-        self.chief = self.engine.is_chief
-        check_batch_size(
-            config.train.get("batch_size", self.multiple),
-            config.train.accumulate or 1,
-            self.engine.num_replicas,
-        )
-        if not task.decodes:
-            check_eval_batch_size(config.eval.batch_size, self.engine.num_replicas)
-        keras.utils.set_random_seed(config.train.seed)
+        self.kind = kind_of(family.name, task.name)
+        self.saved = workdir.saved_run(self.kind)
+        self.resumed = self.saved is not None
+        if not self.saved and (workdir.read_json("results.json") or {}).get("best_run"):
+            raise UserError(
+                "--workdir must not contain several runs. Choose another --workdir. "
+                f"Received: workdir={workdir.path}"
+            )
+        if self.resumed:
+            _check_engine(self.saved, engine_name)
+            workdir.check_tokenizer(self.saved, family.tokenizers.files)
+        self._set_lowercase()
+        self.resolved = config.to_dict()
+        self.resolved.pop("workdir")
+        self.resolved["data"].update(self._tokenizer_settings())
+        if self.resumed:  # needs neither `pretrained` nor `data.vocab` again
+            known = declared(task.name, family.name)
+            configs = self.saved["config"], self.resolved, known
+            for path, value in fields_to_keep(*configs).items():
+                self.set_field(path, value)
+            check_same(*configs)
 
     @property
     def multiple(self):
         """Number that divides the batch size."""
-        return (self.config.train.accumulate or 1) * self.engine.num_replicas
+        return _multiple(self.config, self.engine)
 
     @functools.cached_property
     def pretrained(self):
@@ -107,53 +171,14 @@ class Run:
             )
         return trained
 
-    @contextlib.contextmanager
-    def locked(self):
-        """Locks the workdir; removes the new files of a dry run or after a `UserError`."""
-        if self.chief:
-            self.workdir.create()
-            self.workdir.lock()
-        unused = self.dry_run
-        try:
-            self._find_saved()
-            yield
-        except UserError:
-            unused = True
-            raise
-        finally:
-            if unused and self.chief:
-                self.workdir.remove_if_unused()
-            self.workdir.unlock()
-            if self._temporary:
-                self._temporary.cleanup()
-
-    def _find_saved(self):
-        """Finds the run to resume, which needs neither `pretrained` nor `data.vocab` again."""
+    def _set_lowercase(self):
         data = self.config.data
-        self.saved = self.workdir.saved_run(self.kind)
-        if not self.saved and (self.workdir.read_json("results.json") or {}).get("best_run"):
-            raise UserError(
-                "--workdir must not contain several runs. Choose another --workdir. "
-                f"Received: workdir={self.workdir.path}"
-            )
-        self.resumed = self.saved is not None
-        if self.resumed:
-            self.workdir.check_tokenizer(self.saved, self.family.tokenizers.files)
         if "lowercase" not in data:
-            pass
-        elif not self.resumed:
+            return
+        if not self.resumed:
             data.lowercase = _lowercase(data, self.pretrained, self.family.tokenizers.lowercase)
         elif data.lowercase is None:
             data.lowercase = self.saved["config"]["data"]["lowercase"]
-        self.resolved = self.config.to_dict()
-        self.resolved.pop("workdir")
-        self.resolved["data"].update(self._tokenizer_settings())
-        if self.resumed:
-            known = declared(self.task.name, self.family.name)
-            configs = self.saved["config"], self.resolved, known
-            for path, value in fields_to_keep(*configs).items():
-                self.set_field(path, value)
-            check_same(*configs)
 
     def _tokenizer_settings(self):
         """Fields of `data` for `Family.read_tokenizer` in addition to those of the config."""
@@ -198,6 +223,9 @@ class Run:
             heads: Further arguments of the task model.
             hashes: SHA-256 by the name of the data file.
 
+        Returns:
+            The hashes in config.json: those of the data, and of `pretrained`.
+
         Raises:
             UserError: If the data of a resumed run have changed, or workers have different data.
         """
@@ -210,15 +238,22 @@ class Run:
         if source:
             hashes = {**hashes, "pretrained": source}
         # Copies of standard input and of pipes have another path in every process.
-        self.hashes = {display_name(name): sha256 for name, sha256 in hashes.items()}
-        self._check_hashes()
+        hashes = {display_name(name): sha256 for name, sha256 in hashes.items()}
+        self._check_hashes(hashes)
         if self.chief and not self.dry_run:
             self.workdir.start(
-                self.kind, self.resolved, architecture, self.hashes, heads, released=released
+                self.kind,
+                self.resolved,
+                architecture,
+                hashes,
+                heads,
+                released=released,
+                engine=self.engine_name,
             )
+        return hashes
 
-    def _check_hashes(self):
-        content = json.dumps(self.hashes, sort_keys=True).encode()
+    def _check_hashes(self, hashes):
+        content = json.dumps(hashes, sort_keys=True).encode()
         own = int(hashlib.sha256(content).hexdigest()[:12], 16)  # 48 bits: exact in float64
         if self.engine.agree([own])[0] != own:
             raise UserError(
@@ -226,7 +261,7 @@ class Run:
                 "pretrained of this worker differ from those of the chief"
             )
         if self.resumed:
-            old, new = self.saved["data_sha256"], self.hashes
+            old, new = self.saved["data_sha256"], hashes
             changed = sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
             if changed:
                 raise UserError(
@@ -269,6 +304,16 @@ class Run:
     def meet(self):
         """Waits for all workers, for example until the chief has written a file."""
         self.engine.meet()
+
+
+def _check_engine(saved, name):
+    """Raises a `UserError` if a run was trained by another engine, whose rounding differs."""
+    was = saved.get("engine", DEFAULT_ENGINE)  # version 0.1 does not record it
+    if was != name:
+        raise UserError(
+            f"A resumed run cannot change --engine. Set --engine={was}, or start a new --workdir "
+            f"with --pretrained. Received: engine={name}, was {was}"
+        )
 
 
 def _lowercase(data, pretrained, default):

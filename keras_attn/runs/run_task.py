@@ -7,8 +7,8 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from keras_attn.convert import family_name
-from keras_attn.registry import DEFAULT_TASKS, FAMILIES, TASKS, task_of_config
-from keras_attn.runs.run import Run
+from keras_attn.registry import DEFAULT_ENGINE, DEFAULT_TASKS, FAMILIES, TASKS, task_of_config
+from keras_attn.runs.run import open_run
 from keras_attn.runs.sweep import is_repeated, repeat
 from keras_attn.runs.train import train
 from keras_attn.training.engines import check_several_runs
@@ -20,7 +20,7 @@ def pretrain(
     pretrained: str | os.PathLike[str] | None = None,
     *,
     dry_run: bool = False,
-    engine: str = "tensorflow",
+    engine: str = DEFAULT_ENGINE,
     **options: Any,
 ) -> dict[str, Any]:
     """Pretrains a model (BERT, GPT-2, XLNet or another family) on unlabeled text.
@@ -58,7 +58,7 @@ def finetune(
     pretrained: str | os.PathLike[str] | None = None,
     *,
     dry_run: bool = False,
-    engine: str = "tensorflow",
+    engine: str = DEFAULT_ENGINE,
     **options: Any,
 ) -> dict[str, Any]:
     """Finetunes a model for classification, regression or question answering, or trains a
@@ -106,11 +106,11 @@ def run_task(config, workdir, pretrained, dry_run, *, command, engine, compared=
     pretrained = pretrained or config.get("pretrained")
     task = task_of_config(config, DEFAULT_TASKS[command], command)
     family = _family_of(task, config, workdir, pretrained)
-    run = Run(TASKS[task], FAMILIES[family], config, workdir, pretrained, dry_run, compared, engine)
-    with run.locked():
+    given = config, workdir, pretrained, dry_run, compared, engine
+    with open_run(TASKS[task], FAMILIES[family], *given) as run:
         plan = run.task.plan(run)
-        run.start(plan.architecture, plan.heads, plan.hashes)
-        results = train(run, plan)
+        hashes = run.start(plan.architecture, plan.heads, plan.hashes)
+        results = train(run, plan, hashes)
         if plan.finish and not dry_run:
             plan.finish(results)
         return results

@@ -38,8 +38,8 @@ def repeat(run_once, config, workdir, pretrained, dry_run):
         `<metric>_deviation`, its standard deviation; `<metric>_interval`, half the width of the
         95 % confidence interval of the mean; `runs`, a list with the hyperparameters, folder and
         metrics of each run; `best_run`, a folder; `tried`, the number of settings in the search;
-        `diverged`, the number of seeds that diverged and are not averaged; `to_beat`, the
-        baselines, as in a single run; and the result of `Task.combine`.
+        `diverged`, the number of seeds that diverged and are not averaged; and the result of
+        `Task.combine`.
 
     Raises:
         UserError: See `finetune`; or if a field of `search` is not a list of numbers.
@@ -55,13 +55,13 @@ def repeat(run_once, config, workdir, pretrained, dry_run):
     sizes = _numbers(config, "batch_sizes", int) or [config.train.batch_size]
     first = config.train.seed
     seeds = range(first, first + config.train.seeds)
-    runs = _Runs(task, run_once, config, workdir, pretrained)
+    shared = _shared_config(config)
     if dry_run:
         several = max(1, len(rates)) * len(sizes) + len(seeds) - 1
         print(f"estimate for one of {several} runs:", flush=True)
-        runs.config.train.batch_size = max(sizes)
-        return run_once(runs.config, workdir, pretrained, True)
-    runs.start()
+        shared.train.batch_size = max(sizes)
+        return run_once(shared, workdir, pretrained, True)
+    runs = _Runs(task, run_once, shared, workdir, pretrained)
     rates = rates or [runs.config.train.learning_rate]  # None: each run chooses its rate
     tried = {setting: runs.run(*setting, first) for setting in itertools.product(rates, sizes)}
     best = max(tried, key=lambda setting: runs.score(tried[setting]))
@@ -76,27 +76,29 @@ def repeat(run_once, config, workdir, pretrained, dry_run):
     return runs.finish(tried, repeated)
 
 
-class _Runs:
-    def __init__(self, task, run_once, config, workdir, pretrained):
-        self.task = task
-        self.config = config.copy_and_resolve_references()
-        self.folder = workdir or config.workdir
-        self.run_once, self.pretrained = run_once, pretrained and os.fspath(pretrained)
-        self.config.search.update(learning_rates=None, batch_sizes=None)
-        self.config.train.seeds = 1
-        if self.config.data.seed is None:
-            self.config.data.seed = config.train.seed
-        self.workdir = None  # set by `start`
-        self.found, self.results, self.names, self.settings = {}, {}, [], {}
+def _shared_config(config):
+    """Returns the config of a single run."""
+    shared = config.copy_and_resolve_references()
+    shared.search.update(learning_rates=None, batch_sizes=None)
+    shared.train.seeds = 1
+    if shared.data.seed is None:
+        shared.data.seed = shared.train.seed
+    return shared
 
-    def start(self):
-        """Creates the folder of all runs, or checks that it has the same settings."""
-        self.workdir = Workdir(self.folder)
+
+class _Runs:
+    """The runs of a folder, which is created, or must have the same settings."""
+
+    def __init__(self, task, run_once, config, workdir, pretrained):
+        self.task, self.config, self.run_once = task, config, run_once
+        self.pretrained = pretrained and os.fspath(pretrained)
+        self.found, self.results = {}, {}  # by the name of a run
+        self.workdir = Workdir(workdir or config.workdir)
         self.workdir.create()
         if self.workdir.read_json("config.json") is not None:
             raise UserError(
                 "--workdir of several runs must not contain a single run. Choose another "
-                f"--workdir. Received: workdir={self.folder}"
+                f"--workdir. Received: workdir={self.workdir.path}"
             )
         before = self.workdir.read_json("settings.json")
         known = declared(self.task)
@@ -118,8 +120,7 @@ class _Runs:
                 results = self.run_once(
                     self.config, self.workdir / name, self.pretrained, False, compared=True
                 )
-                metrics = metrics_among(results)
-                self.names, self.results[name] = list(metrics), results
+                metrics, self.results[name] = metrics_among(results), results
             except DivergedError as error:
                 print(error, flush=True)
                 metrics = {}
@@ -141,6 +142,11 @@ class _Runs:
         return saved["config"]["train"]["learning_rate"] if saved else rate
 
     @property
+    def names(self):
+        """Names of the metrics."""
+        return list(metrics_among(next(iter(self.results.values()))))
+
+    @property
     def metric(self):
         """Name of the metric that compares runs."""
         return self.config.eval.metric or self.names[0]
@@ -157,8 +163,6 @@ class _Runs:
         repeated = [run for run in repeated if "diverged" not in run]
         results = over_seeds(repeated, self.names)
         best = max(repeated, key=self.score)["run"]
-        if "to_beat" in self.results[best]:  # the same for all seeds, which have the same rows
-            results["to_beat"] = self.results[best]["to_beat"]
         results.update(
             best_run=best,
             tried=len(tried),

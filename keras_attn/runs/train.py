@@ -7,12 +7,13 @@ from keras_attn.training.trainer import Trainer
 from keras_attn.workdir import versions
 
 
-def train(run, plan):
+def train(run, plan, hashes):
     """Builds the model, trains it to the end of the budget, and writes the results.
 
     Args:
-        run: `Run`, whose workdir is locked.
+        run: `Run`.
         plan: `keras_attn.tasks.contract.Plan`.
+        hashes: SHA-256 of the data by name, for results.json.
 
     Returns:
         Dict with the entries of results.json; for a dry run the result of `dry_run.measure`.
@@ -59,7 +60,8 @@ def train(run, plan):
         average=run.config.checkpoint.get("average", 1),
     )
     trainer.run()
-    return _write_results(run, trainer, batches, plan.notes() if plan.notes else {})
+    notes = plan.notes() if plan.notes else {}
+    return _write_results(run, trainer, batches, {"data_sha256": hashes}, notes)
 
 
 def total_steps(options, batches_per_epoch):
@@ -130,7 +132,7 @@ def _evaluation(run, model, plan):
     return evaluate
 
 
-def _write_results(run, trainer, batches, notes):
+def _write_results(run, trainer, batches, data, notes):
     """Writes results.json and model.keras, and returns the results."""
     examples = round(trainer.step * batches.mean_rows)
     metrics = trainer.validation or {}
@@ -143,7 +145,7 @@ def _write_results(run, trainer, batches, notes):
         "examples_per_second": examples / max(trainer.seconds, 1e-9),
         "seconds": trainer.seconds,
         "weights_sha256": trainer.digest(),
-        "data_sha256": run.hashes,
+        **data,
         "versions": versions(),
         **notes,
     }

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_attn.errors import UserError
 from keras_attn.visualize.attention_maps import attention_maps
 from keras_attn.visualize.attention_page import AttentionPage, attention_page
 
@@ -18,9 +19,17 @@ def attention_of_text(model: Any, text: str, text_pair: str | None = None) -> At
 
     Returns:
         `AttentionPage`.
+
+    Raises:
+        UserError: If the model has no attention weights.
     """
     batch = model.encode([text], None if text_pair is None else [text_pair])
     maps = attention_maps(model.model, batch, training=False)
+    if not maps:
+        raise UserError(
+            "This model has no attention weights. Train a model whose layers or pooling have "
+            f"attention. Received: {model.path}, a {type(model.model).__name__}"
+        )
     ids = np.asarray(batch["token_ids"])[0][np.asarray(batch["padding_mask"])[0] > 0]
     tokens = [model.tokenizer.vocabulary[number] for number in ids]
     title = text if text_pair is None else f"{text} / {text_pair}"

@@ -26,6 +26,7 @@ from keras_attn.defaults import (
     translation_defaults,
 )
 from keras_attn.errors import UserError
+from keras_attn.registry import TASKS
 from keras_attn.tasks.classification import glue as glue_tasks
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -351,7 +352,8 @@ def test_a_task_of_glue_follows_a_colon_or_is_its_former_name(name, tmp_path, mo
 
 def test_the_former_names_of_glue_are_its_tasks_and_may_be_imported():
     glue = importlib.import_module("configs.glue")
-    assert set(config_files._GLUE_TASKS) == set(glue.TASKS) == set(glue_tasks.TASKS)
+    assert glue.TASKS is glue_tasks.TASKS
+    assert TASKS.fields("classification").configs == {name: f"glue:{name}" for name in glue.TASKS}
     for name in glue.TASKS:
         old = importlib.import_module(f"configs.{name}")
         assert old is getattr(importlib.import_module("configs"), name)

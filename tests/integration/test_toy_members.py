@@ -150,8 +150,8 @@ def test_a_toy_task_is_predicted_evaluated_and_exported(folder, tmp_path):
     workdir = str(folder / "counts")
     assert json.loads((folder / "counts/config.json").read_text())["kind"] == "toy_counting"
     assert evaluate(workdir, str(folder / "counts.jsonl"))["mean_error"] < 0.2
-    predict_file(workdir, str(folder / "counts.txt"), str(tmp_path / "out.tsv"))
-    found = np.loadtxt(tmp_path / "out.tsv")
+    predict_file(workdir, str(folder / "counts.txt"), str(tmp_path / "out.counts"))
+    found = np.loadtxt(tmp_path / "out.counts")
     np.testing.assert_allclose(found, [text.split().count("good") for text in TEXTS], atol=0.8)
     export(workdir, str(tmp_path / "saved"))
     served = tf.saved_model.load(str(tmp_path / "saved")).signatures["serving_default"]
@@ -177,7 +177,9 @@ def test_a_toy_task_has_fields_options_and_files_of_its_own_in_the_commands(fold
     assert status == 0, output
     data = json.loads((workdir / "config.json").read_text())["config"]["data"]
     assert data["word"] == "film" and "max_question" not in data and "positive" not in data
-    status, output, _ = _run("evaluate", f"--workdir={workdir}", f"--data={rows}", "--rounded")
+    status, output, _ = _run(
+        "evaluate", f"--workdir={workdir}", f"--data={rows}", "--rounded", "--format=counts"
+    )
     assert status == 0 and output.endswith("word: film\n")
     errors = 24 * evaluate(str(workdir), str(rows), rounded=True)["mean_error"]
     assert errors == pytest.approx(round(errors), abs=1e-9)  # the sum of whole numbers
@@ -191,6 +193,8 @@ def test_a_toy_task_has_fields_options_and_files_of_its_own_in_the_commands(fold
             *([f"--data={rows}"] if command == "evaluate" else [f"--output={tmp_path / 'new'}"]),
         )
         assert status == 2 and output.startswith(f"error: finetune.{command} has no ")
+    status, _, output = _run("evaluate", f"--workdir={workdir}", f"--data={rows}", "--format=csv")
+    assert status == 2 and "Choose one of counts. Received: format=csv" in output
     status, _, output = _run(
         "predict",
         f"--workdir={workdir}",

@@ -8,7 +8,7 @@ from keras_attn.defaults import declared, default_config, pretraining_defaults
 from keras_attn.errors import UserError
 from keras_attn.registry import ENGINES, FAMILIES, TASKS
 from keras_attn.runs.config_checks import check_batch_size, check_fields
-from keras_attn.runs.run import Run
+from keras_attn.runs.run import open_run
 from keras_attn.training.engines.tensorflow import fields as tensorflow_fields
 
 
@@ -93,7 +93,7 @@ def test_a_run_has_the_values_that_its_engine_fixes(tmp_path, monkeypatch):
     monkeypatch.setattr(tensorflow_fields, "FIELDS", fixed)
     config = pretraining_defaults()
     config.train.jit = False
-    run = Run(
+    with open_run(
         TASKS["masked_lm"],
         FAMILIES["bert"],
         config,
@@ -102,8 +102,8 @@ def test_a_run_has_the_values_that_its_engine_fixes(tmp_path, monkeypatch):
         dry_run=False,
         compared=False,
         engine={"name": "tensorflow"},
-    )
-    assert run.config.train.jit is True and config.train.jit is False
+    ) as run:
+        assert run.config.train.jit is True and config.train.jit is False
     assert ENGINES.fields("tensorflow") is fixed
 
 

@@ -1,5 +1,6 @@
-"""The family and the task of a run, and checks before any work."""
+"""The family, the task and the engine of a run, and checks before any work."""
 
+import shutil
 import types
 
 import pytest
@@ -8,9 +9,10 @@ from finetune.predict import show_attention
 from keras_attn import finetune, pretrain
 from keras_attn.defaults import declared, finetuning_defaults, pretraining_defaults
 from keras_attn.errors import UserError
-from keras_attn.registry import FAMILIES
+from keras_attn.registry import ENGINES, FAMILIES
 from keras_attn.runs.run import Run
 from keras_attn.saved_config import fields_to_keep
+from keras_attn.workdir import Workdir
 from tests.support.small_workdirs import GOLDEN
 
 
@@ -59,3 +61,21 @@ def test_attention_requires_an_encoder_or_a_classifier(tmp_path):
     with pytest.raises(UserError, match="--attention requires an encoder or a classifier"):
         show_attention(values)
     assert not (tmp_path / "page.html").exists()
+
+
+def test_a_resumed_run_keeps_its_engine(tmp_path, monkeypatch):
+    monkeypatch.setitem(ENGINES._packages, "numpy", "tests.support.numpy_engine")
+    # A workdir of version 0.1, which does not record its engine: it was TensorFlow.
+    shutil.copytree(GOLDEN / "workdirs_0_1/bert", tmp_path / "run")
+    before = (tmp_path / "run/config.json").read_text()
+    with pytest.raises(UserError, match="cannot change --engine.*engine=numpy, was tensorflow"):
+        pretrain(pretraining_defaults(), tmp_path / "run", engine="numpy")
+    assert (tmp_path / "run/config.json").read_text() == before
+
+
+def test_config_json_records_the_engine(tmp_path):
+    workdir = Workdir(tmp_path)
+    workdir.start("pretraining", {}, {}, {}, {}, engine="numpy")
+    assert workdir.read_json("config.json")["engine"] == "numpy"
+    workdir.start("pretraining", {}, {}, {}, {}, converted=True)  # no engine has trained it
+    assert "engine" not in workdir.read_json("config.json")

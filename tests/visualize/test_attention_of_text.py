@@ -2,6 +2,7 @@ import subprocess
 import sys
 import types
 
+import keras
 import numpy as np
 import pytest
 
@@ -56,6 +57,18 @@ def test_the_command_writes_a_page(run, tmp_path):
     )
     assert done.returncode == 0 and not done.stdout, done.stderr
     assert page.read_text("utf-8").startswith("<!doctype html>")
+
+
+class Plain(keras.Model):
+    def call(self, inputs, training=None):
+        return {"sequence_output": inputs["token_ids"][:, :, None]}
+
+
+def test_a_model_without_attention_is_an_error_with_advice():
+    batch = {name: np.ones((1, 3), "int32") for name in ("token_ids", "padding_mask")}
+    model = types.SimpleNamespace(encode=lambda *_: batch, model=Plain(), path="runs/plain")
+    with pytest.raises(UserError, match="no attention weights.*Received: runs/plain, a Plain"):
+        attention_of_text(model, "a film")
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,24 @@ class Baselines:
         )
 
 
+def report_baselines(run, baselines, advice):
+    """Prints the metric of the model and its baselines, and warns if it is not better.
+
+    Args:
+        run: `Run`.
+        baselines: `Baselines`.
+        advice: Sentence for a model that is not better.
+    """
+    run.say(baselines)
+    if baselines.predicted_class is not None:
+        run.say(
+            f"warning: the model predicts {baselines.predicted_class!r} for every validation "
+            f"row. {advice}"
+        )
+    elif not baselines.beaten:
+        run.say(f"warning: the model is not better than its baselines. {advice}")
+
+
 def compute_baselines(tables, names, encoded, predicted, kind):
     """Compares a model with its baselines on the validation rows.
 

@@ -2,6 +2,7 @@
 
 from keras_attn.declarations import Option, TaskFields
 from keras_attn.field import Field
+from keras_attn.tasks.classification import glue
 from keras_attn.tasks.finetuning.fields import joint_fields
 
 _DATA = {
@@ -60,6 +61,7 @@ FIELDS = TaskFields(
     names=("single_label", "multilabel", "regression"),
     summary="single_label, multilabel or regression, or a GLUE task, which sets columns, labels "
     "and metrics",
+    configs={name: f"glue:{name}" for name in glue.TASKS},
     joint={"data": _DATA, "model": _MODEL, "train": _TRAINING},
     metrics=(
         "accuracy",
@@ -84,6 +86,7 @@ FIELDS = TaskFields(
             )
         },
     },
+    outputs=(".tsv", ".csv", ".jsonl"),
     files=("labels.json",),
     huggingface_class="ForSequenceClassification",
 )

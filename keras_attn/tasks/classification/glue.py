@@ -1,4 +1,7 @@
-"""Columns, labels and metrics of the GLUE tasks.
+"""Columns, labels and metrics of the GLUE tasks, and of labeled data sets like them.
+
+A row of `_ROWS` is all that a data set needs. The module does not import TensorFlow, because the
+config files import it.
 
 Reference:
     Wang et al., GLUE, 2019, table 1.
@@ -7,25 +10,24 @@ Reference:
 import dataclasses
 import os
 
-import tensorflow as tf
-
 from keras_attn.errors import UserError, nearest
 from keras_attn.registry import TASKS as ALL_TASKS
-from keras_attn.tasks.classification.labels import LabelSet
 
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """A GLUE task.
+    """A GLUE task, or a labeled data set like it.
 
     Attributes:
-        name: Value of `data.task`; in TFDS `glue/NAME`.
+        name: Value of `data.task`, and of the argument of `configs/glue.py`.
         text, text_pair, label: Columns of the original files; see `read_table`.
         tfds_text, tfds_text_pair: Columns in TFDS, where the label column is `label`.
         label_names: Names of the classes in the order of their indices; () for regression.
         metrics: Names of the metrics; the first one is the main metric of GLUE.
         numbered: Whether the original files contain class indices instead of names.
         validation: Name of the validation file without its extension.
+        tfds: Name in TFDS; "": `glue/NAME`.
+        on_bad_text: Default of `data.on_bad_text`.
     """
 
     name: str
@@ -38,6 +40,8 @@ class Task:
     metrics: tuple[str, ...]
     numbered: bool = True
     validation: str = "dev"
+    tfds: str = ""
+    on_bad_text: str = "error"
 
     @property
     def regression(self):
@@ -52,6 +56,8 @@ class Task:
 
     def label_set(self):
         """Returns the `LabelSet`, with the class indices of the original files as aliases."""
+        from keras_attn.tasks.classification.labels import LabelSet
+
         return LabelSet(self.label_names, self.label_aliases)
 
     def source(self, given, split):
@@ -65,7 +71,10 @@ class Task:
             tfds_split = split
             if split == "validation":
                 tfds_split = self.validation.replace("dev", "validation")
-            return f"tfds:glue/{self.name}:{tfds_split}"
+            return f"tfds:{self.tfds or f'glue/{self.name}'}:{tfds_split}"
+
+        import tensorflow as tf
+
         if isinstance(given, str) and tf.io.gfile.isdir(given):
             stem = "train" if split == "train" else self.validation
             return os.path.join(given, f"{stem}.tsv")
@@ -101,7 +110,8 @@ _ROWS = [
     Task("qnli", "question", "sentence", "label", "question", "sentence",
          _ENTAILMENT, ("accuracy",), numbered=False),
     Task("qqp", "question1", "question2", "is_duplicate", "question1", "question2",
-         ("not_duplicate", "duplicate"), ("f1", "accuracy")),
+         ("not_duplicate", "duplicate"), ("f1", "accuracy"),
+         on_bad_text="skip"),  # three rows of train.tsv are truncated
     Task("mnli", *_TWO, "gold_label", "premise", "hypothesis",
          ("entailment", "neutral", "contradiction"), ("accuracy",),
          numbered=False, validation="dev_matched"),

@@ -21,7 +21,6 @@ LOCATION = ("file", "line")  # columns of the output if rows may be skipped
 
 def predict_texts(predictor, texts, text_pairs, file, output):
     """Writes a row for each text; see `Task.predict_texts`."""
-    _check_output(output)
     predictions = predictor.predict(texts, text_pairs or None)
     _write_header(file, predictor, output)
     _write(file, predictions, predictor, output)
@@ -33,7 +32,6 @@ def predict_file(predictor, source, file, output, batch_size, reading):
     With `on_bad_text="skip"` rows that cannot be read are skipped and counted, and each row of the
     output begins with its file and line.
     """
-    _check_output(output)
     given = dict(reading)
     tables = rows_of_files(predictor, source, given.pop("format"), given)
     iterator = itertools.chain.from_iterable(tables)
@@ -134,11 +132,6 @@ def _format(data, name):
 
 def _extension(name):
     return os.path.splitext(name.lower().removesuffix(".gz"))[1]
-
-
-def _check_output(output):
-    if output.endswith(".json"):
-        raise UserError(f"--output must end in .jsonl, not .json. Received: {output}")
 
 
 def _is_json(output):

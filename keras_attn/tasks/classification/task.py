@@ -11,7 +11,7 @@ from keras_attn.data.text_examples import (
 )
 from keras_attn.errors import UserError
 from keras_attn.tasks.classification import other_libraries
-from keras_attn.tasks.classification.baseline import compute_baselines
+from keras_attn.tasks.classification.baseline import compute_baselines, report_baselines
 from keras_attn.tasks.classification.baseline_tables import baselines_of_runs
 from keras_attn.tasks.classification.data_summary import summarize_data
 from keras_attn.tasks.classification.evaluate import evaluate
@@ -55,7 +55,7 @@ class Classification(Task):
         config, family = run.config, run.family
         labeled, defaults = choose_labeled_task(config.data), FinetuningDefaults(run)
         model = family.model_class(self.name)
-        defaults.choose_pooling(model.OWN)
+        choose_pooling(run, defaults, model.OWN)
         pooled = config.model.pooling == "cls" and family.has_pooler
         architecture = family.choose_architecture(run, use_pooler=pooled)
         new = run.match_heads(["pooler"] if pooled else [])
@@ -91,7 +91,7 @@ class Classification(Task):
         validation = tables["validation"] and _examples(
             run, tables["validation"], targets.encoded["validation"], tokenizer
         )
-        defaults.choose_training(train.num_examples, run.family.output_dim(architecture))
+        advice = defaults.choose_training(train.num_examples, run.family.output_dim(architecture))
         defaults.report()
         summarize_data(run, tables, targets, train, validation)
         # Before `run.start`, after which the workdir can be loaded for prediction.
@@ -101,7 +101,7 @@ class Classification(Task):
             new = [*new, "logits_dense"]
         if labeled.kind == "regression":
             heads.update(_label_scale(run, targets.encoded["train"], other))
-        evaluation = _Evaluation(run, tables, targets, labeled.kind, validation, heads, defaults)
+        evaluation = _Evaluation(run, tables, targets, labeled.kind, validation, heads, advice)
         return Plan(
             architecture,
             heads,
@@ -160,7 +160,10 @@ class Classification(Task):
         return Exported(model, **options)
 
     def combine(self, results):
-        return mean_class_scores(results)
+        # The baselines are the same for all seeds, which have the same rows.
+        first = results[0]
+        baselines = {"to_beat": first["to_beat"]} if "to_beat" in first else {}
+        return {**baselines, **mean_class_scores(results)}
 
     def describe(self, results):
         return class_lines(results)
@@ -188,9 +191,9 @@ class Classification(Task):
 class _Evaluation:
     """Metrics, class details and report of the validation split; the functions of a `Plan`."""
 
-    def __init__(self, run, tables, targets, kind, examples, heads, defaults):
+    def __init__(self, run, tables, targets, kind, examples, heads, advice):
         self._run, self._tables, self._targets, self._kind = run, tables, targets, kind
-        self._examples, self._defaults = examples, defaults
+        self._examples, self._advice = examples, advice
         self._deviation = heads.get("label_deviation", 1.0)
         self._predicted = None  # of the newest evaluation
 
@@ -224,7 +227,27 @@ class _Evaluation:
         if run.config.eval.report:
             write_report(run, results, baselines, tables, *found)
         if baselines:
-            self._defaults.report_baselines(baselines)
+            report_baselines(run, baselines, self._advice)
+
+
+def choose_pooling(run, defaults, own):
+    """Sets `model.pooling` if it is unset.
+
+    Args:
+        run: `Run`.
+        defaults: Its `FinetuningDefaults`.
+        own: Value of the classifier's argument `pooling` for the pooled output of the backbone.
+    """
+    if run.config.model.pooling is not None:
+        return
+    pretrained, family = None if run.resumed else run.pretrained, run.family
+    if pretrained and pretrained.task == run.task.name:
+        pooling = "cls" if pretrained.heads.get("pooling", own) == own else "mean"
+        defaults.choose("model.pooling", pooling, "as the pretrained classifier")
+    elif pretrained and pretrained.released:
+        defaults.choose("model.pooling", family.released_pooling, "a released model")
+    else:
+        defaults.choose("model.pooling", family.pooling, "no released weights")
 
 
 def _examples(run, table, labels, tokenizer, tokens=None):

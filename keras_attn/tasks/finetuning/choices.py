@@ -121,8 +121,8 @@ def choose_buckets(run):
     if run.engine.fixed_shapes:
         if packed:
             raise UserError(
-                "data.pack must be 1 on a TPU, which requires batches of one shape. "
-                f"Received: data.pack={run.config.data.pack}"
+                "data.pack must be 1 on devices that require batches of one shape. "
+                f"Received: data.pack={run.config.data.pack}, {run.engine.describe()}"
             )
         return ()
     return batch_lengths(run.config.data.length, jit=run.config.train.jit, packed=packed)

@@ -38,7 +38,6 @@ class FinetuningDefaults:
     def __init__(self, run):
         self._run = run
         self._reasons = []
-        self._rate = None
 
     def choose(self, path, value, reason):
         """Sets a field that is unset.
@@ -51,25 +50,6 @@ class FinetuningDefaults:
         self._run.set_field(path, value)
         shown = f"{value:.2g}" if isinstance(value, float) else value
         self._reasons.append(f"{path}={shown} ({reason})")
-
-    def choose_pooling(self, own):
-        """Sets `model.pooling`.
-
-        Args:
-            own: Value of the classifier's argument `pooling` for the pooled output of the
-                backbone.
-        """
-        if self._run.config.model.pooling is not None:
-            return
-        pretrained = None if self._run.resumed else self._run.pretrained
-        if pretrained and pretrained.task == self._run.task.name:
-            pooling = "cls" if pretrained.heads.get("pooling", own) == own else "mean"
-            self.choose("model.pooling", pooling, "as the pretrained classifier")
-        elif pretrained and pretrained.released:
-            self.choose("model.pooling", self._run.family.released_pooling, "a released model")
-        else:
-            pooling = self._run.family.pooling
-            self.choose("model.pooling", pooling, "no released weights")
 
     def choose_length(self, row_lengths, positions, paired):
         """Sets `data.length`, and `data.windows` if the task has this field and many texts exceed
@@ -112,16 +92,20 @@ class FinetuningDefaults:
         Args:
             num_examples: Number of training examples.
             hidden_dim: Hidden size of the model.
+
+        Returns:
+            Advice for a run whose metric is not better than a baseline.
         """
         train, family, origin = self._run.config.train, self._run.family, self._origin()
         scratch = origin == RANDOM
-        self._rate = scratch and family.scratch_learning_rate or learning_rate(hidden_dim, origin)
+        rate = scratch and family.scratch_learning_rate or learning_rate(hidden_dim, origin)
         if train.learning_rate is None:
-            self.choose("train.learning_rate", self._rate, f"hidden size {hidden_dim:,}, {origin}")
+            self.choose("train.learning_rate", rate, f"hidden size {hidden_dim:,}, {origin}")
         if all(train[name] is None for name in ENDS):
             least = family.scratch_epochs if scratch else EPOCHS
             chosen = epochs(num_examples, least)
             self.choose("train.epochs", chosen, f"{num_examples:,} examples")
+        return self._advice(rate, origin)
 
     def _origin(self):
         """Returns the origin of the initial weights of the run."""
@@ -139,32 +123,16 @@ class FinetuningDefaults:
         if self._reasons:
             self._run.say(f"chosen: {' · '.join(self._reasons)}")
 
-    def report_baselines(self, baselines):
-        """Prints the metric of the model and its baselines, and warns if it is not better.
-
-        Args:
-            baselines: `Baselines`.
-        """
-        say = self._run.say
-        say(baselines)
-        if baselines.predicted_class is not None:
-            say(
-                f"warning: the model predicts {baselines.predicted_class!r} for every validation "
-                f"row. {self._advice()}"
-            )
-        elif not baselines.beaten:
-            say(f"warning: the model is not better than its baselines. {self._advice()}")
-
-    def _advice(self):
+    def _advice(self, rate, origin):
         train = self._run.config.train
-        if train.learning_rate != self._rate:
+        if train.learning_rate != rate:
             return (
                 f"Leave train.learning_rate={train.learning_rate:g} unset: the default for this "
-                f"model is {self._rate:g}."
+                f"model is {rate:g}."
             )
-        if self._origin() == RANDOM:
+        if origin == RANDOM:
             return "Start from a pretrained model: --pretrained."
-        rates = ",".join(f"{_two_digits(factor * self._rate):g}" for factor in (0.3, 1, 3))
+        rates = ",".join(f"{_two_digits(factor * rate):g}" for factor in (0.3, 1, 3))
         return (
             f"Compare learning rates (--config.search.learning_rates={rates}), train for more "
             "epochs, or start from a model that was pretrained longer."

@@ -1,11 +1,19 @@
 """Masked language modeling: config fields."""
 
 from keras_attn.declarations import TaskFields
+from keras_attn.field import Field
 from keras_attn.tasks.pretraining.fields import MASKED, pretraining_fields
+
+DATA = {
+    "task": Field(
+        "masked_lm", "training objective: masked language modeling", choices=("masked_lm",)
+    ),
+    **MASKED,
+}
 
 FIELDS = TaskFields(
     command="pretrain",
     family="bert",
-    config=lambda family: pretraining_fields(family, MASKED),
+    config=lambda family: pretraining_fields(family, DATA),
     convert_heads={"pretraining": {"next_sentence": True}, "masked_lm": {"next_sentence": False}},
 )

@@ -19,7 +19,6 @@ def answer_texts(answerer, questions, passages, file, output):
         file: The open output file.
         output: Its name.
     """
-    _check_output(output)
     ids = [str(number) for number in range(len(questions))]
     _write(file, ids, answerer.answer(questions, passages or []), output)
 
@@ -38,7 +37,6 @@ def answer_file(answerer, source, file, output, batch_size, reading):
         batch_size: Batch size.
         reading: Options of tables, all None.
     """
-    _check_output(output)
     reject_table_options(reading)
     questions = read_questions(source, answers=False)
     found = answerer.answer(questions.questions, questions.texts, batch_size=batch_size)
@@ -86,13 +84,6 @@ def reject_table_options(reading):
                 f"{name} does not apply to the SQuAD files of question answering models. "
                 f"Received: {name}={value}"
             )
-
-
-def _check_output(output):
-    if output != "-" and not output.endswith((".json", ".jsonl")):
-        raise UserError(
-            f"--output must end in .json or .jsonl for answers, or be -. Received: {output}"
-        )
 
 
 def _write(file, ids, answers, output):

@@ -30,6 +30,8 @@ FIELDS = TaskFields(
     summary=f"{NAME}: extractive question answering on SQuAD files",
     joint={"data": _DATA},
     metrics=METRICS,
+    formats={},
+    outputs=(".json", ".jsonl"),
     files=("reading.json",),
     huggingface_class="ForQuestionAnswering",
 )

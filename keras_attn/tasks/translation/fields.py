@@ -134,6 +134,7 @@ FIELDS = TaskFields(
     names=("translation",),
     metrics=METRICS,
     data="source",
+    formats={"evaluate": ("tsv", "quoted_tsv", "csv", "jsonl", "parquet", "lines")},
     options={
         "evaluate": {
             "source": Option(str, "Source text (translation), instead of --data.", reads=True),

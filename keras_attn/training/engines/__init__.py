@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from keras_attn.declarations import EngineFields
 from keras_attn.errors import UserError, check_choice, nearest
-from keras_attn.registry import ENGINES
+from keras_attn.registry import DEFAULT_ENGINE, ENGINES
 
 if TYPE_CHECKING:
     from keras_attn.training.engines.contract import Engine
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["check_several_runs", "make_engine"]
 
 
-def make_engine(name: str = "tensorflow", **options: Any) -> "Engine":
+def make_engine(name: str = DEFAULT_ENGINE, **options: Any) -> "Engine":
     """Makes an engine.
 
     Args:
@@ -30,7 +30,7 @@ def make_engine(name: str = "tensorflow", **options: Any) -> "Engine":
     return ENGINES[name](**options)
 
 
-def check_several_runs(name: str = "tensorflow", **options: Any) -> None:
+def check_several_runs(name: str = DEFAULT_ENGINE, **options: Any) -> None:
     """Raises a `UserError` if one process cannot train several models consecutively.
 
     Args:

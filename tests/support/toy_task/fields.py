@@ -18,6 +18,8 @@ FIELDS = TaskFields(
         "evaluate": {"rounded": Option(bool, "Whether to round the counts.")},
         "predict": {"decimals": Option(int, "Digits after the point.", low=0)},
     },
+    formats={"evaluate": ("counts",)},
+    outputs=(".tsv", ".json", ".counts"),
     files=("word.json",),
     huggingface_class="ForCounting",
 )

@@ -14,6 +14,7 @@ from keras_attn.data.text_examples import TextExamples
 from keras_attn.models.task import TaskModel, label_weights
 from keras_attn.tasks.contract import Plan, Task
 from keras_attn.tasks.finetuning.choices import choose_best
+from keras_attn.tasks.text_rows import TextRows
 from keras_attn.tasks.tokenizer_choice import choose_tokenizer
 
 LENGTH = 16
@@ -180,21 +181,14 @@ class Exported(tf.Module):
 
     def __init__(self, counted):
         super().__init__()
-        self._model, self._tokenizer = counted.model, counted.tokenizer
+        self._model, self._rows = counted.model, TextRows(counted.tokenizer, LENGTH)
         self._values = [variable.value for variable in self._model.variables]
         self.serve = tf.function(
             self._serve, input_signature=[tf.TensorSpec([None], tf.string, name="text")]
         )
 
     def _serve(self, text):
-        layout = self._tokenizer.row_layout
-        tokens = self._tokenizer(text)[:, : LENGTH - layout.count(False)]
-        ends = [
-            tf.tile(tf.constant([ids]), [tokens.nrows(), 1])
-            for ids in (layout.before, layout.after)
-        ]
-        rows = tf.concat([ends[0], tokens, ends[1]], axis=1)
-        batch = {"token_ids": rows.to_tensor(), "padding_mask": tf.ones_like(rows).to_tensor()}
+        batch = self._rows.batch(self._rows.tokenize(text))
         return {"count": self._model(batch)["counts"][:, 0]}
 
 

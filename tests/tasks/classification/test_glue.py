@@ -1,7 +1,10 @@
 """GLUE's tasks: columns as in its files, labels as in TFDS, metrics as in its paper."""
 
+import dataclasses
+
 import pytest
 
+from keras_attn.cli.config_files import find_config, load_config
 from keras_attn.data.sources.table_formats import header_names
 from keras_attn.data.sources.tables import read_table
 from keras_attn.errors import UserError
@@ -63,7 +66,7 @@ def test_glues_own_files_are_read(tmp_path, name):
 
 
 def test_the_metrics_are_those_of_glue():
-    first = {name: glue.task_of(name).metrics[0] for name in glue.TASKS}
+    first = {name: glue.task_of(name).metrics[0] for name in FILES}
     assert first == {
         **dict.fromkeys(("sst2", "rte", "qnli", "mnli", "wnli"), "accuracy"),
         **{"cola": "matthews", "mrpc": "f1", "qqp": "f1", "stsb": "pearson"},
@@ -71,7 +74,7 @@ def test_the_metrics_are_those_of_glue():
     assert {metric for name in first for metric in glue.task_of(name).metrics} <= set(METRICS)
 
 
-@pytest.mark.parametrize("name", glue.TASKS)
+@pytest.mark.parametrize("name", FILES)
 def test_columns_and_labels_are_those_of_tfds(name):
     from tensorflow_datasets.text.glue import Glue
 
@@ -127,6 +130,15 @@ def test_glues_test_files_are_read_by_their_header(tmp_path, name):
     path.write_text("\n".join(FILES[name]) + "\n", encoding="utf-8")
     header = header_names(str(path), "tsv", "utf-8")
     assert glue.task_of(name).columns(str(path), header) == glue.task_of(name).columns(str(path))
+
+
+def test_a_data_set_is_one_row_of_the_table(monkeypatch):
+    snli = dataclasses.replace(glue.TASKS["mnli"], name="snli", validation="dev", tfds="snli")
+    monkeypatch.setitem(glue.TASKS, "snli", snli)
+    assert snli.source(None, "validation") == "tfds:snli:validation"
+    path, argument = find_config("glue:snli")
+    assert load_config(path, argument).data.task == "snli"
+    assert glue.task_of("snli") is snli
 
 
 def test_an_unknown_task_is_named_with_the_nearest():

@@ -302,7 +302,7 @@ def test_no_texts_have_no_predictions(folder):
 
 
 def test_predictions_are_no_single_json_object(folder, tmp_path):
-    with pytest.raises(UserError, match="must end in .jsonl"):
+    with pytest.raises(UserError, match="ends in .tsv, .csv, .jsonl, or -"):
         predict_file(
             str(folder / "single_label"), str(folder / "valid.jsonl"), str(tmp_path / "out.json")
         )

@@ -9,7 +9,8 @@ import pytest
 from keras_attn import finetune
 from keras_attn.defaults import finetuning_defaults
 from keras_attn.registry import FAMILIES, TASKS
-from keras_attn.tasks.classification.baseline import compute_baselines
+from keras_attn.tasks.classification.baseline import compute_baselines, report_baselines
+from keras_attn.tasks.classification.task import choose_pooling
 from keras_attn.tasks.finetuning.defaults import (
     PRETRAINED,
     RANDOM,
@@ -33,8 +34,7 @@ def _pretrained(task="masked_lm", released=False, **heads):
 
 def _trained(run, hidden_dim=256, num_examples=5000):
     defaults = FinetuningDefaults(run)
-    defaults.choose_training(num_examples, hidden_dim)
-    return defaults
+    return defaults, defaults.choose_training(num_examples, hidden_dim)
 
 
 def test_larger_and_released_models_have_smaller_learning_rates():
@@ -67,8 +67,8 @@ def test_given_values_win_and_any_end_of_the_run_counts():
         _pretrained(),
         **{"train.learning_rate": 0.5, "train.steps": 7, "data.length": 16, "model.pooling": "cls"},
     )
-    defaults = _trained(run)
-    defaults.choose_pooling("cls")
+    defaults, _ = _trained(run)
+    choose_pooling(run, defaults, "cls")
     defaults.choose_length(np.array([3, 8]), 512, paired=False)
     defaults.report()
     train = run.config.train
@@ -124,7 +124,8 @@ def test_a_length_that_truncates_many_texts_is_a_warning_with_a_sufficient_lengt
 def test_classifiers_and_released_models_keep_their_pooling(family, pretrained, pooling):
     run = _run(pretrained)
     run.task, run.family = TASKS["classification"], FAMILIES[family]
-    FinetuningDefaults(run).choose_pooling(run.family.task_models["classification"].OWN)
+    own = run.family.task_models["classification"].OWN
+    choose_pooling(run, FinetuningDefaults(run), own)
     assert run.config.model.pooling == pooling
 
 
@@ -153,25 +154,26 @@ def test_an_equal_baseline_is_a_warning_with_advice():
     equal = _baselines([[0.1, 0.9], [0.2, 0.8], [0.7, 0.3]])
     assert not equal.beaten
     run = _run(_pretrained(), **{"train.learning_rate": 1e-5})
-    _trained(run).report_baselines(equal)
-    assert "warning: the model is not better than its baselines." in run.said[1]
+    report_baselines(run, equal, _trained(run)[1])
+    assert "warning: the model is not better than its baselines." in run.said[-1]
     assert (
-        "Leave train.learning_rate=1e-05 unset: the default for this model is 0.001." in run.said[1]
+        "Leave train.learning_rate=1e-05 unset: the default for this model is 0.001."
+        in run.said[-1]
     )
     run = _run()
-    _trained(run).report_baselines(equal)
-    assert "--pretrained" in run.said[1]
+    report_baselines(run, equal, _trained(run)[1])
+    assert "--pretrained" in run.said[-1]
     run = _run(_pretrained())
-    _trained(run).report_baselines(equal)
-    assert "--config.search.learning_rates=0.0003,0.001,0.003" in run.said[1]
+    report_baselines(run, equal, _trained(run)[1])
+    assert "--config.search.learning_rates=0.0003,0.001,0.003" in run.said[-1]
 
 
 def test_one_class_for_all_rows_is_a_warning():
     one = _baselines([[0.1, 0.9], [0.2, 0.8], [0.3, 0.7]])
     assert one.predicted_class == "pos"
     run = _run()
-    _trained(run).report_baselines(one)
-    assert "the model predicts 'pos' for every validation row" in run.said[1]
+    report_baselines(run, one, _trained(run)[1])
+    assert "the model predicts 'pos' for every validation row" in run.said[-1]
 
 
 def test_of_errors_the_smaller_is_better():

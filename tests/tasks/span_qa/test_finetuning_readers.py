@@ -218,7 +218,7 @@ def test_predictions_of_a_file_are_in_squads_format_or_json_lines(reader, tmp_pa
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"output": "out.csv"}, "end in .json or .jsonl"),
+        ({"output": "out.csv"}, "ends in .json, .jsonl, or -"),
         ({"format": "csv"}, "format=csv"),
         ({"text": "question"}, "text=question"),
         ({"source": "nowhere.json"}, "does not exist"),
