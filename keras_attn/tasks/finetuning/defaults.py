@@ -152,7 +152,7 @@ class FinetuningDefaults:
                 f"warning: the model predicts {baselines.predicted_class!r} for every validation "
                 f"row. {self._advice()}"
             )
-        elif not baselines.beaten:
+        elif not baselines.model_is_better:
             say(f"warning: the model is not better than its baselines. {self._advice()}")
 
     def _advice(self):
