@@ -118,7 +118,7 @@ def write_reading_report(run, results, baselines, questions, answers, threshold)
             about_the_run(run, results, counts),
         )
         run.say(run.workdir / NAME)
-    run.meet()  # the chief would report a worker that ends earlier as lost
+    run.barrier()  # the chief would report a worker that ends earlier as lost
 
 
 def nearest_sentence(question, passage):
