@@ -167,7 +167,7 @@ class TrainedModel:
         Args:
             dtype: Dtype policy.
         """
-        check_size(self.family.least_size(self.architecture), self.weights, self.path)
+        check_size(self.family.min_parameters(self.architecture), self.weights, self.path)
         model = self.family.build(self.task, self.architecture, self.heads, dtype)
         with override_initializers(_unset):
             model.build()

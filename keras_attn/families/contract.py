@@ -170,7 +170,7 @@ class Family:
         """Returns the fields of `config.data`, besides `lowercase`, that `read_tokenizer` reads."""
         return {}
 
-    def least_size(self, architecture: Mapping) -> int:
+    def min_parameters(self, architecture: Mapping) -> int:
         """Returns a lower bound of the number of values of a model.
 
         It detects a damaged config.json before memory is allocated. The default counts the
