@@ -150,7 +150,7 @@ class TrainedModel:
             path: variable for path, variable in paths.items() if self.head_of(path) not in new
         }
         values = {path: self.weights[path] for path in wanted if path in self.weights}
-        positions = self.family.position_table
+        positions = self.family.position_embedding_path
         if positions in values:
             values[positions] = _repeated(values[positions], wanted[positions].shape[0])
         check_values(wanted, values, f"The checkpoint of {self.path}")

@@ -53,7 +53,7 @@ class Family:
             to their defaults.
         unpretrained_heads: Names of layers that pretraining does not train; they are newly
             initialized without `model.new_heads`.
-        position_table: Path of the position embeddings below the task model, if repetition may
+        position_embedding_path: Path of the position embeddings below the task model, if repetition may
             extend them to a larger `max_length` than in the pretrained model; None: the number of
             positions is fixed.
     """
@@ -75,7 +75,7 @@ class Family:
     released_pooling: str = "cls"
     tokenizer_fields: Mapping[str, Any] = {}
     unpretrained_heads: tuple[str, ...] = ()
-    position_table: str | None = None
+    position_embedding_path: str | None = None
 
     @property
     def has_pooler(self) -> bool:
