@@ -19,7 +19,7 @@ from keras_attn.checkpoints.huggingface_config import (
     require_values,
 )
 from keras_attn.checkpoints.safetensors_files import read_tensors, write_tensors
-from keras_attn.checkpoints.tensor_map import Piece, split
+from keras_attn.checkpoints.tensor_map import ExternalTensor, split
 from keras_attn.checkpoints.trained_model import TrainedModel
 from keras_attn.errors import UserError
 from keras_attn.families.gpt2.family import FAMILY
@@ -172,7 +172,8 @@ def write(folder, trained):
 def _layout(architecture, task, heads, prefix):
     # Kernels of the decoder have our shape; kernels of heads are transposed.
     backbone = {
-        path: [Piece(prefix + name, shape)] for path, name, shape in model_tensors(architecture)
+        path: [ExternalTensor(prefix + name, shape)]
+        for path, name, shape in model_tensors(architecture)
     }
     names = {"logits_dense": "score"} if task == "classification" else {}
     head = layout(head_tensors(task, heads, architecture["hidden_dim"], names))
