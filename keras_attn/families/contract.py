@@ -53,9 +53,9 @@ class Family:
             to their defaults.
         unpretrained_heads: Names of layers that pretraining does not train; they are newly
             initialized without `model.new_heads`.
-        position_embedding_path: Path of the position embeddings below the task model, if repetition may
-            extend them to a larger `max_length` than in the pretrained model; None: the number of
-            positions is fixed.
+        position_embedding_path: Path of the position embeddings below the task model, if repetition
+            may extend them to a larger `max_length` than in the pretrained model; None: the number
+            of positions is fixed.
     """
 
     name: str
