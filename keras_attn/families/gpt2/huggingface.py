@@ -90,7 +90,7 @@ def read(folder, config=None):
 
     Returns:
         A `TrainedModel`. Classifiers of `transformers` have no bias and add no end-of-sequence
-        token, so theirs has a bias of 0 and `end_mark=False`.
+        token, so theirs has a bias of 0 and `append_eos=False`.
 
     Raises:
         UserError: If the model or a setting is not supported, a file is damaged, the weights are a
@@ -203,7 +203,7 @@ def _check_classifier(trained):
     """Raises a `UserError` for a classifier that `transformers` does not support."""
     heads = trained.heads
     for setting, found in (
-        ("an end-of-sequence token", trained.tokenizer.end_mark),
+        ("an end-of-sequence token", trained.tokenizer.append_eos),
         ("a bias", np.any(np.asarray(trained.weights[_BIAS]))),
         (f"dropout={heads['dropout']}", heads["dropout"]),
         (f"pooling={heads.get('pooling')}", heads.get("pooling") not in (None, "last")),
