@@ -1,6 +1,7 @@
 """MkDocs hook: pages made from the code, the API reference and the configuration reference."""
 
 import importlib
+import inspect
 from collections.abc import Iterator
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -21,6 +22,7 @@ MODULES = {
 }
 # Modules without `__all__` whose members are public: classes that `load` returns, and contracts.
 MEMBERS = {
+    "keras_attn.convert": ("convert", "read"),
     "keras_attn.tasks.embedder": ("Embedder",),
     "keras_attn.tasks.masked_lm.mask_filler": ("MaskFiller",),
     "keras_attn.tasks.classification.predictor": ("Predictor",),
@@ -54,12 +56,12 @@ def _api_pages() -> Iterator[tuple[str, str]]:
         module = importlib.import_module(name)
         public = [
             public
-            for public in getattr(module, "__all__", ())
-            if not _is_module(f"{name}.{public}")
+            for public in getattr(module, "__all__", MEMBERS.get(name, ()))
+            if not inspect.ismodule(getattr(module, public))
         ]
         lines = [f"# {name}", summary, *(f"::: {_home(module, name, one)}" for one in public)]
         yield f"api/{name.removeprefix('keras_attn.')}.md", "\n\n".join(lines)
-    loaded = [name for name in MEMBERS if name not in EXTENSION_API]
+    loaded = [name for name in MEMBERS if name not in (*MODULES, *EXTENSION_API)]
     yield (
         "api/loaded.md",
         _members(
@@ -82,13 +84,6 @@ def _members(title, summary, modules):
     )
 
 
-def _is_module(name):
-    try:
-        return bool(importlib.util.find_spec(name))
-    except ModuleNotFoundError:
-        return False
-
-
 def _home(module, name, public):
     """Where a public name is defined: names that are imported when first used have no alias."""
     found = getattr(module, public)
@@ -96,36 +91,58 @@ def _home(module, name, public):
 
 
 def _configuration() -> str:
-    """A table of the fields of every task, of the family that its configs have by default."""
+    """Tables of the fields of each task with its default family, and of the other families."""
     lines = [
         "# Configuration reference",
         "Each field can be set on the command line: `--config.train.learning_rate=3e-4`. "
         "`python -m pretrain --config=CONFIG --help` and `python -m finetune --config=CONFIG "
         "--help` print the fields of a config. A default of *unset* means that the run "
         "chooses the value, or does without.",
-        "Fields that are the same in all tasks are listed once, under *All tasks*.",
+        "Fields that are the same in all tasks are listed once, under *All tasks*. The sections of "
+        "the tasks have the fields of their default family, and the sections of the families have "
+        "those that differ, which `--config.model.family` selects.",
     ]
     tables = {
         f"`{task}`, {FAMILIES[TASKS.fields(task).family].title}": declared(task)
         for task in TASKS
         if TASKS.fields(task).command
     }
+    families = {
+        f"Family `{family}`": _fields_of_family(family)
+        for family in FAMILIES
+        if _fields_of_family(family)
+    }
     shared = {
         path: field
         for path, field in next(iter(tables.values())).items()
         if all(_same(table.get(path), field) for table in tables.values())
     }
-    for title, table in {"All tasks": shared, **tables}.items():
+    of_tasks = {
+        title: {path: field for path, field in table.items() if path not in shared}
+        for title, table in tables.items()
+    }
+    for title, table in {"All tasks": shared, **of_tasks, **families}.items():
         rows = [
             f"| `{path}` | {_default(field)} | {_escaped(field.help)} |"
             for path, field in sorted(table.items())
-            if table is shared or path not in shared
         ]
         lines += [
             f"## {title}",
             "\n".join(["| field | default | meaning |", "|---|---|---|", *rows]),
         ]
     return "\n\n".join(lines)
+
+
+def _fields_of_family(family):
+    """Fields of a family that are not those of the default family of a task that it supports."""
+    found = {}
+    for task in TASKS:
+        if TASKS.fields(task).command and FAMILIES[family].supports(task):
+            default = declared(task)
+            for path, field in declared(task, family).items():
+                if not _same(default.get(path), field):
+                    found[path] = field
+    return found
 
 
 def _same(field, other):

@@ -1,5 +1,4 @@
-"""Finetunes BERT, GPT-2 or XLNet for classification or regression, or BERT for question answering,
-or trains a Transformer for translation.
+"""Finetunes a model for classification, regression or question answering, or trains a translator.
 
     python -m finetune --config=sst2 --pretrained=runs/mini --workdir=runs/sst2 \\
         --config.data.train=SST-2/train.tsv --config.data.validation=SST-2/dev.tsv

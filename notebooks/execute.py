@@ -1,6 +1,7 @@
 """Executes the notebooks and saves their outputs: python notebooks/execute.py"""
 
 import pathlib
+import re
 import tempfile
 
 import nbformat
@@ -27,6 +28,10 @@ def execute(path: pathlib.Path) -> nbformat.NotebookNode:
         cell["outputs"] = [
             output for output in cell.get("outputs", ()) if output.get("name") != "stderr"
         ]
+        for output in cell["outputs"]:
+            data = output.get("data", {})
+            if "text/plain" in data:  # the address of an object
+                data["text/plain"] = re.sub(r" at 0x[0-9a-f]+", "", data["text/plain"])
         if cell.cell_type != "code":
             del cell["outputs"]
     return notebook

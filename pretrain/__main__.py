@@ -1,4 +1,4 @@
-"""Pretrains BERT (masked LM and next-sentence prediction), GPT-2 or XLNet.
+"""Pretrains an encoder or a language model: BERT, GPT-2, XLNet or another family.
 
     python -m pretrain --workdir=runs/demo
     python -m pretrain --config=bert_mini --workdir=runs/mini \\

@@ -1,5 +1,7 @@
 """The documentation: code runs; flags, fields and link targets exist."""
 
+import importlib
+import importlib.util
 import pathlib
 import re
 import shlex
@@ -143,3 +145,31 @@ def test_links_lead_to_files_of_the_repository():
             if not (path.parent / name).exists():
                 wrong.append((_name(path), target))
     assert not wrong
+
+
+@pytest.fixture(scope="module")
+def generated_pages():
+    pytest.importorskip("mkdocs")
+    spec = importlib.util.spec_from_file_location("pages", ROOT / "docs/generated_pages.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_public_name_is_in_the_api_reference(generated_pages):
+    pages = dict(generated_pages._api_pages())
+    for name in generated_pages.MODULES:
+        module = importlib.import_module(name)
+        page = pages[f"api/{name.removeprefix('keras_attn.')}.md"]
+        assert ":::" in page, name
+        for public in getattr(module, "__all__", ()):
+            own_page = f"api/{public}.md" in pages
+            assert own_page or page.count(f".{public}\n") or page.endswith(f".{public}"), public
+
+
+def test_the_configuration_reference_has_the_fields_of_every_family(generated_pages):
+    page = generated_pages._configuration()
+    for family in FAMILIES.registered:
+        declared = FAMILIES.fields(family)
+        for name in (*declared.model, *declared.finetuning):
+            assert f"| `model.{name}` |" in page, (family, name)

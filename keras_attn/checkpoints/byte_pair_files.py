@@ -20,7 +20,7 @@ from keras_attn.text.byte_pairs import (
 TOKENIZER, CONFIG, _ADDED = "tokenizer.json", "tokenizer_config.json", "added_tokens.json"
 
 
-def read_tokenizer(folder, rows, end_mark=True):
+def read_tokenizer(folder, rows, append_eos=True):
     """Reads vocab.json and merges.txt, or tokenizer.json, or both, which must agree.
 
     Text is never tokenized to added tokens: special tokens in a text are ordinary text.
@@ -28,7 +28,7 @@ def read_tokenizer(folder, rows, end_mark=True):
     Args:
         folder: Folder of the model.
         rows: Number of rows of the embedding matrix; the vocabulary is padded to it.
-        end_mark: Whether texts of a classifier end in an end-of-sequence token.
+        append_eos: Whether texts of a classifier end in an end-of-sequence token.
 
     Returns:
         A `BytePairTokenizer`; None if the folder has none.
@@ -59,10 +59,10 @@ def read_tokenizer(folder, rows, end_mark=True):
             f"{TOKENIZER} and the vocabulary and merges files must contain the same vocabulary "
             f"and merges. Received: {folder}, where they differ"
         )
-    return padded_tokenizer(tokens, merges, rows, folder, end_mark)
+    return padded_tokenizer(tokens, merges, rows, folder, append_eos)
 
 
-def padded_tokenizer(tokens, merges, rows, folder, end_mark=True):
+def padded_tokenizer(tokens, merges, rows, folder, append_eos=True):
     """Returns a tokenizer whose vocabulary is padded to the rows of the embedding matrix.
 
     Raises:
@@ -74,7 +74,7 @@ def padded_tokenizer(tokens, merges, rows, folder, end_mark=True):
             f"{counted(len(tokens), 'token')}, {counted(rows, 'row')} in {folder}"
         )
     names = map(padding_row_name, range(len(tokens), rows))
-    return BytePairTokenizer([*tokens, *names], merges, folder, end_mark)
+    return BytePairTokenizer([*tokens, *names], merges, folder, append_eos)
 
 
 def write_tokenizer(folder, tokenizer, length):
@@ -106,7 +106,7 @@ def write_tokenizer(folder, tokenizer, length):
             "model_max_length": length,
             **{
                 f"{name}_token": END_OF_TEXT
-                for name in ("bos", "eos", "unk", *(() if tokenizer.end_mark else ("pad",)))
+                for name in ("bos", "eos", "unk", *(() if tokenizer.append_eos else ("pad",)))
             },
         },
     )

@@ -16,7 +16,7 @@ _BLOCK = 1 << 17
 
 
 @dataclasses.dataclass(frozen=True)
-class Piece:
+class ExternalTensor:
     """A tensor of another library that fills one of our variables or a slice of its last axis.
 
     Attributes:
@@ -59,7 +59,7 @@ class Piece:
             else:
                 ours[rows] = theirs[rows]
 
-    def to_theirs(self, array):
+    def to_external(self, array):
         """Converts a slice of our variable to their tensor, or to a row of it."""
         shape = self.shape if self.row is None else self.shape[1:]
         if self.transposed:
@@ -113,7 +113,7 @@ class Tensors:
         """Returns our variables, each read when it is used.
 
         Args:
-            layout: `{our path: [Piece, …]}`.
+            layout: `{our path: [ExternalTensor, …]}`.
             unused: Names of other tensors that the checkpoint may contain.
 
         Returns:
@@ -180,7 +180,7 @@ def split(layout, weights):
     """Converts our variables to tensors of another library; yields (their name, array).
 
     Args:
-        layout: `{our path: [Piece, …]}`.
+        layout: `{our path: [ExternalTensor, …]}`.
         weights: `{our path: array}`.
 
     Raises:
@@ -200,9 +200,9 @@ def split(layout, weights):
         stops = np.cumsum([piece.own[-1] for piece in pieces])[:-1]
         for piece, own in zip(pieces, np.split(array, stops, axis=-1), strict=True):
             if piece.row is None:
-                yield piece.name, piece.to_theirs(own)
+                yield piece.name, piece.to_external(own)
             else:
-                rows.setdefault(piece.name, {})[piece.row] = piece.to_theirs(own)
+                rows.setdefault(piece.name, {})[piece.row] = piece.to_external(own)
     for name, arrays in rows.items():
         yield name, np.stack([arrays[number] for number in range(len(arrays))])
 

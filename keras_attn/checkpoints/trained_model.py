@@ -150,7 +150,7 @@ class TrainedModel:
             path: variable for path, variable in paths.items() if self.head_of(path) not in new
         }
         values = {path: self.weights[path] for path in wanted if path in self.weights}
-        positions = self.family.position_table
+        positions = self.family.position_embedding_path
         if positions in values:
             values[positions] = _repeated(values[positions], wanted[positions].shape[0])
         check_values(wanted, values, f"The checkpoint of {self.path}")
@@ -167,7 +167,7 @@ class TrainedModel:
         Args:
             dtype: Dtype policy.
         """
-        check_size(self.family.least_size(self.architecture), self.weights, self.path)
+        check_size(self.family.min_parameters(self.architecture), self.weights, self.path)
         model = self.family.build(self.task, self.architecture, self.heads, dtype)
         with override_initializers(_unset):
             model.build()

@@ -65,7 +65,7 @@ def _pretrained_architecture(run, family, given):
     # A field at its default was not set by the user.
     defaults = default_config(run.task.name, family.name).model
     for name, value in given.items():
-        if name == "max_length" and family.position_table and value > known[name]:
+        if name == "max_length" and family.position_embedding_path and value > known[name]:
             run.say(f"positions {known[name] + 1} to {value} are initialized by repetition")
             architecture[name] = value
         elif value not in (known.get(name), defaults.get(name)):
@@ -100,7 +100,7 @@ def _check_length(run, family, architecture):
     learned = architecture.get("positions", "learned") == "learned"
     if None in (length, positions) or length <= positions or not learned:
         return
-    if family.position_table:
+    if family.position_embedding_path:
         advice = (
             f"set model.max_length={length}"
             if "max_length" in run.config.model

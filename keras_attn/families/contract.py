@@ -53,9 +53,9 @@ class Family:
             to their defaults.
         unpretrained_heads: Names of layers that pretraining does not train; they are newly
             initialized without `model.new_heads`.
-        position_table: Path of the position embeddings below the task model, if repetition may
-            extend them to a larger `max_length` than in the pretrained model; None: the number of
-            positions is fixed.
+        position_embedding_path: Path of the position embeddings below the task model, if repetition
+            may extend them to a larger `max_length` than in the pretrained model; None: the number
+            of positions is fixed.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Family:
     released_pooling: str = "cls"
     tokenizer_fields: Mapping[str, Any] = {}
     unpretrained_heads: tuple[str, ...] = ()
-    position_table: str | None = None
+    position_embedding_path: str | None = None
 
     @property
     def has_pooler(self) -> bool:
@@ -170,7 +170,7 @@ class Family:
         """Returns the fields of `config.data`, besides `lowercase`, that `read_tokenizer` reads."""
         return {}
 
-    def least_size(self, architecture: Mapping) -> int:
+    def min_parameters(self, architecture: Mapping) -> int:
         """Returns a lower bound of the number of values of a model.
 
         It detects a damaged config.json before memory is allocated. The default counts the

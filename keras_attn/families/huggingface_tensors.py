@@ -6,7 +6,7 @@ the last axis, and the shape of the slice that each tensor fills.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from keras_attn.checkpoints.tensor_map import Piece
+from keras_attn.checkpoints.tensor_map import ExternalTensor
 from keras_attn.families.step_memory import embedding_dim
 from keras_attn.registry import TASKS
 
@@ -105,7 +105,9 @@ def variable_shapes(entries: Iterable[Entry]) -> dict[str, tuple]:
     return {path: (*own[:-1], len(names) * own[-1]) for path, names, own in entries}
 
 
-def layout(entries: Iterable[Entry], name_in: Callable[[str], str] = str) -> dict[str, list[Piece]]:
+def layout(
+    entries: Iterable[Entry], name_in: Callable[[str], str] = str
+) -> dict[str, list[ExternalTensor]]:
     """Returns the layout of a model, for `Tensors.take` and `split`.
 
     Kernels are transposed in `transformers`.
@@ -116,7 +118,7 @@ def layout(entries: Iterable[Entry], name_in: Callable[[str], str] = str) -> dic
     """
     return {
         path: [
-            Piece(
+            ExternalTensor(
                 name_in(name),
                 own[::-1] if path.endswith("kernel") else own,
                 transposed=path.endswith("kernel"),

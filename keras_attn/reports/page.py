@@ -3,7 +3,7 @@
 import html
 import re
 
-MOST_CHARACTERS = 300
+MAX_CHARACTERS = 300
 
 # The Content-Security-Policy forbids loading anything.
 _PAGE = """<!doctype html>
@@ -212,7 +212,7 @@ def table(label, heads, rows, foot=(), text=(0,), kind=None):
     )
 
 
-def cut(text, most=MOST_CHARACTERS):
+def cut(text, most=MAX_CHARACTERS):
     """Returns a text in one line, truncated with an ellipsis if it is too long."""
     text = " ".join(text.split())
     return text if len(text) <= most else text[:most].rstrip() + "…"

@@ -7,7 +7,7 @@ import numpy as np
 from keras_attn.reports.charts import Chart
 from keras_attn.reports.page import columns, section, table, tag
 
-MOST_ROWS = 20  # maximum number of examples with large errors
+MAX_EXAMPLES = 20  # maximum number of examples with large errors
 
 
 def figure(value):

@@ -37,13 +37,13 @@ def measure(step, batches, total_steps, minutes, say):
     say("measuring the first steps")
     take(1)  # compiles
     rows, seconds = take(1)
-    count = int(step.engine.agree([MEASURED_SECONDS / seconds])[0])
+    count = int(step.engine.broadcast([MEASURED_SECONDS / seconds])[0])
     if count > 1:
         count = min(count, MAX_MEASURED)
         if not (batches.one_length and batches.one_count):
             take(count)  # compiles for each shape
         rows, seconds = take(count)
-    seconds_per_step = float(step.engine.agree([seconds / len(rows)])[0])
+    seconds_per_step = float(step.engine.broadcast([seconds / len(rows)])[0])
     steps = total_steps
     if steps is None:
         steps = max(1, round(60.0 * minutes / seconds_per_step))

@@ -211,7 +211,7 @@ class Run:
         chosen = choose_sizes(
             self.task, self.family, architecture, self.config, self.engine, self.say, heads
         )
-        chosen = [int(number) for number in self.engine.agree(chosen)]
+        chosen = [int(number) for number in self.engine.broadcast(chosen)]
         for path, value in zip(("train.accumulate", "eval.batch_size"), chosen, strict=True):
             self.set_field(path, value)
 
@@ -255,7 +255,7 @@ class Run:
     def _check_hashes(self, hashes):
         content = json.dumps(hashes, sort_keys=True).encode()
         own = int(hashlib.sha256(content).hexdigest()[:12], 16)  # 48 bits: exact in float64
-        if self.engine.agree([own])[0] != own:
+        if self.engine.broadcast([own])[0] != own:
             raise UserError(
                 "All workers must have the same data. Received: data.train, data.validation or "
                 "pretrained of this worker differ from those of the chief"
@@ -301,9 +301,9 @@ class Run:
         if self.chief:
             self.workdir.write_json("results.json", results)
 
-    def meet(self):
+    def barrier(self):
         """Waits for all workers, for example until the chief has written a file."""
-        self.engine.meet()
+        self.engine.barrier()
 
 
 def _check_engine(saved, name):

@@ -40,7 +40,7 @@ def train(run, plan, hashes):
     )
     if run.dry_run:
         found = measure(step, batches, steps, options.minutes, run.say)
-        run.meet()  # the other workers may still read files of the chief
+        run.barrier()  # the other workers may still read files of the chief
         return found
     trainer = Trainer(
         step,
@@ -154,5 +154,5 @@ def _write_results(run, trainer, batches, data, notes):
         run.workdir.save_model(trainer.step_function.model)
         listed = " · ".join(f"{name} {value:.4f}" for name, value in metrics.items())
         run.say(f"{run.workdir / 'results.json'} · {listed}")
-    run.meet()  # a worker that exits earlier would look lost to the chief
+    run.barrier()  # a worker that exits earlier would look lost to the chief
     return results

@@ -208,7 +208,8 @@ class Task:
         Args:
             model: Result of `load`.
             data: Value of the option `TaskFields.data`.
-            batch_size, reading: See `predict_file`.
+            batch_size: See `predict_file`.
+            reading: See `predict_file`.
             options: Values of the `TaskFields.options` of "evaluate" by name.
         """
         raise self._unsuited("finetune.evaluate", model)

@@ -43,7 +43,7 @@ def choose_tokenizer(run, texts=None, **options):
                     else _tokenizer_of_text(data, kind, lowercase, run.say)
                 )
             chosen.write(run.workdir.path)
-    run.meet()
+    run.barrier()
     return family.read_tokenizer(run.workdir.path, run.resolved["data"])
 
 

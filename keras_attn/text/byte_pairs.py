@@ -36,13 +36,13 @@ class BytePairTokenizer:
             characters.
         merges: List of pairs of tokens, in the order in which they are merged.
         name: Name of the vocabulary in error messages.
-        end_mark: Whether the texts of a classifier end with `<|endoftext|>`.
+        append_eos: Whether the texts of a classifier end with `<|endoftext|>`.
 
     Attributes:
         vocabulary: As given.
         vocabulary_size: Number of tokens.
         merges: As given.
-        end_mark: As given.
+        append_eos: As given.
         num_padding_rows: Number of `padding_row_name` entries at the end of a padded vocabulary.
         end_id: Id of `<|endoftext|>`, which separates texts.
         unk_id: None: there is no unknown token.
@@ -60,13 +60,13 @@ class BytePairTokenizer:
 
     unk_id, lowercase, verbatim = None, False, True
 
-    def __init__(self, vocabulary, merges, name="the vocabulary", end_mark=True):
+    def __init__(self, vocabulary, merges, name="the vocabulary", append_eos=True):
         import tokenizers
 
         self.vocabulary = list(vocabulary)
         self.merges = [tuple(pair) for pair in merges]
         self.vocabulary_size = len(self.vocabulary)
-        self.end_mark = end_mark
+        self.append_eos = append_eos
         ids = {piece: number for number, piece in enumerate(self.vocabulary)}
         if error := self._find_error(ids):
             raise UserError(
@@ -109,9 +109,9 @@ class BytePairTokenizer:
     def row_layout(self):
         """text <|endoftext|>, or text <|endoftext|> text <|endoftext|>, padded with <|endoftext|>.
 
-        Without `end_mark`: text, or text text; an empty row has one <|endoftext|>.
+        Without `append_eos`: text, or text text; an empty row has one <|endoftext|>.
         """
-        end = (self.end_id,) if self.end_mark else ()
+        end = (self.end_id,) if self.append_eos else ()
         return RowLayout((), end, end, self.end_id)
 
     @property
@@ -142,7 +142,7 @@ class BytePairTokenizer:
     def without_padding_rows(self):
         """Returns this tokenizer without the padding of its vocabulary."""
         tokens = self.vocabulary[: self.vocabulary_size - self.num_padding_rows]
-        return BytePairTokenizer(tokens, self.merges, end_mark=self.end_mark)
+        return BytePairTokenizer(tokens, self.merges, append_eos=self.append_eos)
 
     def write(self, folder, names=FILES[0], title=_TITLE):
         """Writes vocabulary and merges, each atomically.

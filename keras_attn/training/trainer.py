@@ -136,7 +136,7 @@ class Trainer:
         feed = self.step_function.feed(self.batches, self.step)
         seconds_per_step = None
         while not self._finished():
-            plan = self.engine.agree(
+            plan = self.engine.broadcast(
                 [self._steps_per_call(seconds_per_step), self.seconds, seconds_per_step or 0.0]
             )
             steps, self.seconds, estimate = int(plan[0]), plan[1], plan[2]
@@ -235,7 +235,9 @@ class Trainer:
         if found is None:
             return False
         if self.best:  # workers whose metrics differ by rounding must select the same weights
-            found = dict(zip(found, self.engine.agree(list(found.values())).tolist(), strict=True))
+            found = dict(
+                zip(found, self.engine.broadcast(list(found.values())).tolist(), strict=True)
+            )
         self.validation = found
         self.progress.interrupt(
             f"validation at step {self.step:,}: "
@@ -308,14 +310,14 @@ class Trainer:
         if self.checkpoint_every:
             return self.step % self.checkpoint_every == 0
         late = time.monotonic() - self._saved[1] > SECONDS_PER_CHECKPOINT
-        return bool(self.engine.agree([late])[0])
+        return bool(self.engine.broadcast([late])[0])
 
     def _finished(self):
-        if self.best and self.engine.agree([self.best.exhausted])[0]:
+        if self.best and self.engine.broadcast([self.best.exhausted])[0]:
             return True
         if self.total_steps is not None:
             return self.step >= self.total_steps
-        return bool(self.engine.agree([self.seconds >= self.total_seconds])[0])
+        return bool(self.engine.broadcast([self.seconds >= self.total_seconds])[0])
 
     def _seconds_left(self):
         if self.total_seconds is not None:
@@ -334,7 +336,7 @@ class Trainer:
                 f"All checkpoints in {self.checkpoints.folder} are damaged. Remove the folder to "
                 "train from the beginning"
             )
-        step = int(self.engine.agree([found[1]["step"] if found else -1])[0])
+        step = int(self.engine.broadcast([found[1]["step"] if found else -1])[0])
         values, state = found or (self.checkpoints.read(step) if step >= 0 else (None, {}))
         if self.best:
             self.best.restore(state.get("best"))
@@ -367,7 +369,7 @@ class Trainer:
                 also=self.best and self.best.state["step"],
             )
         self._saved = (self.step, time.monotonic())
-        self.engine.meet()  # a worker that exits earlier may end the chief while it writes
+        self.engine.barrier()  # a worker that exits earlier may end the chief while it writes
 
     def digest(self):
         """Returns the SHA-256 of weights and optimizer slots."""

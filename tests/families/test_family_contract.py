@@ -30,10 +30,10 @@ def test_the_least_size_counts_factorized_embeddings():
         "embedding_dim": 128,
     }
     embeddings, feed_forward = (30522 + 512) * 128, 12 * 2 * 256 * 1024
-    assert Factorized().least_size(electra_small) == embeddings + feed_forward
+    assert Factorized().min_parameters(electra_small) == embeddings + feed_forward
     assert Factorized().memory(electra_small, 128, 0).parameters < 13.6e6
     del electra_small["embedding_dim"]
-    assert Factorized().least_size(electra_small) == 2 * embeddings + feed_forward
+    assert Factorized().min_parameters(electra_small) == 2 * embeddings + feed_forward
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "xlnet", "transformer"])
@@ -47,7 +47,7 @@ def test_the_least_size_is_below_the_number_of_parameters(name):
     }
     model = family.backbone(**architecture)
     model.build()
-    assert 0 < family.least_size(model.get_config()) < model.count_params()
+    assert 0 < family.min_parameters(model.get_config()) < model.count_params()
 
 
 class Recurrent:

@@ -23,5 +23,5 @@ class SmallRun(types.SimpleNamespace):
     def say(self, line):
         self.said.append(str(line))
 
-    def meet(self):
+    def barrier(self):
         pass

@@ -20,7 +20,7 @@ class AttentiveLSTMFamily(Family):
     tokenizers = KINDS["word_pieces"]
     sizes = named_sizes(RECURRENT_SIZES)
 
-    def least_size(self, architecture):
+    def min_parameters(self, architecture):
         return architecture["vocabulary_size"] * embedding_dim(architecture)
 
     def memory(self, architecture, length, targets):

@@ -25,7 +25,7 @@ class BertFamily(Family):
     sizes = named_sizes(BERT_SIZES)
     free_arguments = ("dropout", "initial_attention", "initializer_range")
     released_pooling = "mean"  # docs/finetuning_defaults.md
-    position_table = "bert_encoder/position_embedding/embeddings"
+    position_embedding_path = "bert_encoder/position_embedding/embeddings"
 
     def default_arguments(self, run, shape):
         return {

@@ -5,7 +5,7 @@ import re
 
 from keras_attn.checkpoints.encoder_config import read_architecture, write_architecture
 from keras_attn.checkpoints.huggingface_config import id2label, read_labels
-from keras_attn.checkpoints.tensor_map import Piece, split
+from keras_attn.checkpoints.tensor_map import ExternalTensor, split
 from keras_attn.checkpoints.tensorflow_files import (
     folder_and_name,
     read_lowercase,
@@ -156,4 +156,4 @@ def _piece(name, own):
     transposed = name in ("cls.seq_relationship.weight", "classifier.weight", "qa_outputs.weight")
     for pattern, theirs in _NAMES:
         name = re.sub(pattern, theirs, name)
-    return Piece(name, own[::-1] if transposed else own, transposed)
+    return ExternalTensor(name, own[::-1] if transposed else own, transposed)

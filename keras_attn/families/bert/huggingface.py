@@ -137,7 +137,7 @@ def write(folder, trained):
 
 
 def layout_of(trained):
-    """Returns the layout of a `TrainedModel`, `{our path: [Piece, …]}`."""
+    """Returns the layout of a `TrainedModel`, `{our path: [ExternalTensor, …]}`."""
     return layout(model_tensors(trained.architecture, trained.task, trained.heads))
 
 

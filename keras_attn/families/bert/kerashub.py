@@ -13,7 +13,7 @@ from keras_attn.checkpoints.kerashub_files import (
     write_config,
     write_tensors,
 )
-from keras_attn.checkpoints.tensor_map import Piece, split
+from keras_attn.checkpoints.tensor_map import ExternalTensor, split
 from keras_attn.checkpoints.trained_model import TrainedModel
 from keras_attn.checkpoints.word_piece_files import padded_tokenizer
 from keras_attn.errors import UserError
@@ -167,7 +167,7 @@ def _piece(name, own, architecture):
         _, _, _, number, rest = stem.split(".", 4)
         place = f"transformer_encoder{f'_{number}' if number != '0' else ''}/{_LAYER[rest]}"
     variable = {"weight": 0, "bias": 1}[last]
-    return Piece(f"layers/{place}/vars/{variable}", shape, own_shape=own)
+    return ExternalTensor(f"layers/{place}/vars/{variable}", shape, own_shape=own)
 
 
 def _tokenizer(folder, rows):

@@ -33,12 +33,12 @@ class GPT2Family(Family):
     def read_tokenizer(self, folder, data):
         tokenizer = super().read_tokenizer(folder, data)
         if data.get("end_mark") is False:
-            tokenizer.end_mark = False
+            tokenizer.append_eos = False
         return tokenizer
 
     def tokenizer_settings(self, tokenizer):
         # GPT-2 classifiers of transformers use no end-of-sequence token.
-        return {} if tokenizer.end_mark else {"end_mark": False}
+        return {} if tokenizer.append_eos else {"end_mark": False}
 
 
 FAMILY = GPT2Family()

@@ -19,7 +19,7 @@ from keras_attn.checkpoints.huggingface_config import (
     require_values,
 )
 from keras_attn.checkpoints.safetensors_files import read_tensors, write_tensors
-from keras_attn.checkpoints.tensor_map import Piece, split
+from keras_attn.checkpoints.tensor_map import ExternalTensor, split
 from keras_attn.checkpoints.trained_model import TrainedModel
 from keras_attn.errors import UserError
 from keras_attn.families.gpt2.family import FAMILY
@@ -90,7 +90,7 @@ def read(folder, config=None):
 
     Returns:
         A `TrainedModel`. Classifiers of `transformers` have no bias and add no end-of-sequence
-        token, so theirs has a bias of 0 and `end_mark=False`.
+        token, so theirs has a bias of 0 and `append_eos=False`.
 
     Raises:
         UserError: If the model or a setting is not supported, a file is damaged, the weights are a
@@ -172,7 +172,8 @@ def write(folder, trained):
 def _layout(architecture, task, heads, prefix):
     # Kernels of the decoder have our shape; kernels of heads are transposed.
     backbone = {
-        path: [Piece(prefix + name, shape)] for path, name, shape in model_tensors(architecture)
+        path: [ExternalTensor(prefix + name, shape)]
+        for path, name, shape in model_tensors(architecture)
     }
     names = {"logits_dense": "score"} if task == "classification" else {}
     head = layout(head_tensors(task, heads, architecture["hidden_dim"], names))
@@ -202,7 +203,7 @@ def _check_classifier(trained):
     """Raises a `UserError` for a classifier that `transformers` does not support."""
     heads = trained.heads
     for setting, found in (
-        ("an end-of-sequence token", trained.tokenizer.end_mark),
+        ("an end-of-sequence token", trained.tokenizer.append_eos),
         ("a bias", np.any(np.asarray(trained.weights[_BIAS]))),
         (f"dropout={heads['dropout']}", heads["dropout"]),
         (f"pooling={heads.get('pooling')}", heads.get("pooling") not in (None, "last")),

@@ -14,7 +14,7 @@ from keras_attn.checkpoints.kerashub_files import (
     write_config,
     write_tensors,
 )
-from keras_attn.checkpoints.tensor_map import Piece, split
+from keras_attn.checkpoints.tensor_map import ExternalTensor, split
 from keras_attn.checkpoints.trained_model import TrainedModel
 from keras_attn.errors import UserError
 from keras_attn.families.gpt2.family import FAMILY
@@ -149,7 +149,7 @@ def _pieces(name, own, architecture):
     stem, _, last = name.rpartition(".")
     variable = {"weight": 0, "bias": 1}[last]
     if stem in _REST:
-        return [Piece(f"layers/{_REST[stem]}/vars/{variable}", own)]
+        return [ExternalTensor(f"layers/{_REST[stem]}/vars/{variable}", own)]
     _, number, rest = stem.split(".", 2)
     layer = f"layers/transformer_decoder{f'_{number}' if number != '0' else ''}"
     hidden_dim, heads = architecture["hidden_dim"], architecture["num_heads"]
@@ -160,5 +160,6 @@ def _pieces(name, own, architecture):
     else:
         theirs = (*by_head, hidden_dim) if (rest, last) == ("attn.c_proj", "weight") else own
     return [
-        Piece(f"{layer}/{place}/vars/{variable}", theirs, own_shape=own) for place in _LAYER[rest]
+        ExternalTensor(f"{layer}/{place}/vars/{variable}", theirs, own_shape=own)
+        for place in _LAYER[rest]
     ]

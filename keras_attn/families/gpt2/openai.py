@@ -5,7 +5,7 @@ import re
 
 from keras_attn.checkpoints.architectures import check_architecture, need_fields
 from keras_attn.checkpoints.byte_pair_files import padded_tokenizer
-from keras_attn.checkpoints.tensor_map import Piece, split
+from keras_attn.checkpoints.tensor_map import ExternalTensor, split
 from keras_attn.checkpoints.tensorflow_files import (
     folder_and_name,
     read_tensors,
@@ -98,4 +98,4 @@ def _piece(name, own):
     matrix = len(own) == 2 and not name.startswith("w")
     for pattern, theirs in _NAMES:
         name = re.sub(pattern, theirs, name)
-    return Piece(f"model/{name}", (1, *own) if matrix else own, own_shape=own)
+    return ExternalTensor(f"model/{name}", (1, *own) if matrix else own, own_shape=own)

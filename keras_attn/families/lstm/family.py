@@ -21,7 +21,7 @@ class LSTMFamily(Family):
     def default_arguments(self, run, shape):
         return {"bidirectional": False, "reduce": "last", "embedding_stddev": 0.1}
 
-    def least_size(self, architecture):
+    def min_parameters(self, architecture):
         return architecture["vocabulary_size"] * architecture["hidden_dim"]
 
     def memory(self, architecture, length, targets):

@@ -22,7 +22,7 @@ class LuongFamily(Family):
     }
     free_arguments = ("dropout", "label_smoothing", "teacher_forcing_ratio")
 
-    def least_size(self, architecture):
+    def min_parameters(self, architecture):
         embedding_dim = architecture.get("embedding_dim") or architecture["units"]
         return 2 * architecture["vocabulary_size"] * embedding_dim
 

@@ -11,7 +11,7 @@ from keras_attn.checkpoints.architectures import (
     written_activation,
 )
 from keras_attn.checkpoints.sentence_piece_files import read_tokenizer
-from keras_attn.checkpoints.tensor_map import Piece, split
+from keras_attn.checkpoints.tensor_map import ExternalTensor, split
 from keras_attn.checkpoints.tensorflow_files import (
     folder_and_name,
     read_lowercase,
@@ -127,16 +127,16 @@ def _layout(architecture):
         path: [_piece(name, own, theirs or own, layers) for name in names]
         for path, names, own, theirs in model_tensors(architecture)
     }
-    bias = Piece("model/lm_loss/bias", (architecture["vocabulary_size"],))
+    bias = ExternalTensor("model/lm_loss/bias", (architecture["vocabulary_size"],))
     return {**encoder, "output_bias": [bias]}
 
 
 def _piece(name, own, theirs, layers):
     stacked, transposed = _STACKED.fullmatch(name), is_output(name)
     if stacked:
-        return Piece(
+        return ExternalTensor(
             f"model/transformer/{stacked[2]}", (layers, *theirs), own_shape=own, row=int(stacked[1])
         )
     for pattern, new in _NAMES:
         name = re.sub(pattern, new, name)
-    return Piece(f"model/{name}", theirs, transposed=transposed, own_shape=own)
+    return ExternalTensor(f"model/{name}", theirs, transposed=transposed, own_shape=own)

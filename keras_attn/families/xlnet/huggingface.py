@@ -20,7 +20,7 @@ from keras_attn.checkpoints.huggingface_config import (
 )
 from keras_attn.checkpoints.safetensors_files import read_tensors, write_tensors
 from keras_attn.checkpoints.sentence_piece_files import CONFIG, read_tokenizer
-from keras_attn.checkpoints.tensor_map import Piece, split
+from keras_attn.checkpoints.tensor_map import ExternalTensor, split
 from keras_attn.checkpoints.trained_model import TrainedModel
 from keras_attn.errors import UserError
 from keras_attn.families.huggingface_tensors import head_tensors, layout
@@ -226,7 +226,7 @@ def _layout(architecture, task, heads, embedding):
         for path, names, own, theirs in model_tensors(architecture)
     }
     if task == "permutation_lm":
-        bias = Piece("lm_loss.bias", (architecture["vocabulary_size"],))
+        bias = ExternalTensor("lm_loss.bias", (architecture["vocabulary_size"],))
         return {**encoder, "output_bias": [bias]}
     names = {"logits_dense": "logits_proj"} if task == "classification" else {}
     return encoder | layout(head_tensors(task, heads, architecture["hidden_dim"], names))
@@ -234,5 +234,5 @@ def _layout(architecture, task, heads, embedding):
 
 def _piece(name, own, theirs):
     if is_dense(name):
-        return Piece(name, own[::-1], transposed=True)
-    return Piece(name, theirs or own, transposed=is_output(name), own_shape=own)
+        return ExternalTensor(name, own[::-1], transposed=True)
+    return ExternalTensor(name, theirs or own, transposed=is_output(name), own_shape=own)

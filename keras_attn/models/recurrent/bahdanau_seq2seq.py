@@ -35,7 +35,8 @@ class BahdanauSeq2Seq(Seq2Seq, keras.Model):
         level: See `RecurrentDecoder`.
         label_smoothing: See `sparse_cross_entropy`.
         seed: Integer seed of the initial weights, dropout and sampling.
-        readout, readout_state: See `BahdanauDecoderCell`.
+        readout: See `BahdanauDecoderCell`.
+        readout_state: See `BahdanauDecoderCell`.
 
     Call arguments:
         inputs: Dictionary of integers, as for `Transformer`: `token_ids` and `padding_mask`

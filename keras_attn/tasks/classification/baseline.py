@@ -35,13 +35,13 @@ class Baselines:
     predicted_class: str | None
 
     @property
-    def to_beat(self):
+    def scores(self):
         """The entry `to_beat` of results.json."""
         constant = "mean" if self.constant_class is None else "most_frequent"
         return {"bag_of_bigrams": self.bag_of_bigrams, constant: self.constant}
 
     @property
-    def beaten(self):
+    def model_is_better(self):
         """Whether the model is better than the bag of bigrams and the constant prediction."""
         best = self.constant
         sign = -1 if self.metric == "mean_squared_error" else 1
@@ -76,7 +76,7 @@ def report_baselines(run, baselines, advice):
             f"warning: the model predicts {baselines.predicted_class!r} for every validation "
             f"row. {advice}"
         )
-    elif not baselines.beaten:
+    elif not baselines.model_is_better:
         run.say(f"warning: the model is not better than its baselines. {advice}")
 
 

@@ -65,7 +65,7 @@ def _summarize_training(run, train, targets, examples):
         describe_lengths(examples.text_lengths, "row")
         + " · "
         + (
-            counted(examples.num_cut, "row") + f" cut at {run.config.data.length} tokens"
+            counted(examples.num_cut, "row") + f" truncated to {run.config.data.length} tokens"
             if run.config.data.windows is None
             else counted(examples.num_examples, "window")
             + f" of up to {run.config.data.length} tokens"

@@ -65,7 +65,9 @@ class Predictor(Embedder):
         """Returns probabilities, or the values of a regression, as an array.
 
         Args:
-            texts, text_pairs, batch_size: See `predict`.
+            texts: See `predict`.
+            text_pairs: See `predict`.
+            batch_size: See `predict`.
 
         Returns:
             float64 `(N, C)`; C is 1 for regression.

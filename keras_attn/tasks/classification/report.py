@@ -66,7 +66,7 @@ def write_report(run, results, baselines, tables, names, encoded, predicted, kin
             ),
         )
         run.say(run.workdir / NAME)
-    run.meet()  # the chief would report a worker that ends earlier as lost
+    run.barrier()  # the chief would report a worker that ends earlier as lost
 
 
 def _compare_errors(baselines):

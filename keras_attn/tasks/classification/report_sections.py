@@ -5,7 +5,7 @@ import numpy as np
 from keras_attn.counts import counted
 from keras_attn.reports.charts import Chart
 from keras_attn.reports.page import columns, cut, isolated, join, section, table, tag
-from keras_attn.reports.sections import MOST_ROWS, figure
+from keras_attn.reports.sections import MAX_EXAMPLES, figure
 from keras_attn.tasks.classification.metrics import confusion_counts
 from keras_attn.tasks.classification.report_numbers import (
     Scores,
@@ -206,7 +206,7 @@ def errors(names, actual, predicted, probabilities, confidence, rows):
                 described(actual, row),
             ),
         )
-        for row in most_confident_errors(confidence, right, MOST_ROWS)
+        for row in most_confident_errors(confidence, right, MAX_EXAMPLES)
     ]
     wrong = int(np.sum(~right))
     line = f"Wrong predictions: {wrong:,} of {counted(len(right), 'row')}" + (
@@ -244,7 +244,7 @@ def regression(labels, predictions, rows):
         else counted(len(labels), "row") + "."
     )
     distance = np.abs(predictions - labels)
-    worst = np.argsort(-distance, kind="stable")[:MOST_ROWS]
+    worst = np.argsort(-distance, kind="stable")[:MAX_EXAMPLES]
     items = [
         _row(
             rows,

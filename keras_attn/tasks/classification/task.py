@@ -222,7 +222,7 @@ class _Evaluation:
         found = self._targets.names, self._targets.encoded, self._predicted, self._kind
         baselines = run.chief and compute_baselines(tables, *found)
         if baselines:
-            results["to_beat"] = baselines.to_beat
+            results["to_beat"] = baselines.scores
             run.write_results(results)
         if run.config.eval.report:
             write_report(run, results, baselines, tables, *found)

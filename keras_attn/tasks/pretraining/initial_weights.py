@@ -66,7 +66,7 @@ def _initialize_embeddings(run, backbone, examples, tokenizer):
         vectors *= np.linalg.norm(table, axis=1).mean()
         table = np.where(vectors.any(axis=1, keepdims=True), vectors, table)
     # Sums differ by machine in their last digits.
-    backbone.token_embedding.assign(run.engine.agree(table.ravel()).reshape(table.shape))
+    backbone.token_embedding.assign(run.engine.broadcast(table.ravel()).reshape(table.shape))
     run.say(
         "initialized the token embeddings from cooccurrence counts: "
         f"{time.monotonic() - begin:.1f} s"

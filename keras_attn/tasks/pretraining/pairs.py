@@ -142,15 +142,15 @@ def _walk(a_end, chunk_end, draw, can_be_true, can_be_random):
     kind = np.where(can_be_true | can_be_random, kind, 3).tolist()
     after_true, after_random = chunk_end.tolist(), a_end.tolist()
     path, label = [], []
-    lonely = start = 0
+    unpaired = start = 0
     while start < len(kind):
         what = kind[start]
         if what == 3:  # a shard with one sentence
             break
         if what == 2:
-            lonely += 1
-        elif what == 1 and lonely > 1:
-            lonely -= 2
+            unpaired += 1
+        elif what == 1 and unpaired > 1:
+            unpaired -= 2
             what = 0
         path.append(start)
         label.append(1 if what else 0)

@@ -38,7 +38,7 @@ def prepared_folder(run, split, source, tokenizer):
     # A resumed run uses its shards, even if the text has changed.
     if run.chief and folder != source and not (run.resumed and is_prepared(folder)):
         prepare(source, tokenizer, folder, split=split, log=run.say, **reading_of(run.config.data))
-    run.meet()
+    run.barrier()
     return folder
 
 

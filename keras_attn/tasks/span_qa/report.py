@@ -5,7 +5,7 @@ import numpy as np
 from keras_attn.counts import counted
 from keras_attn.reports.page import cut, isolated, join, section, table, tag
 from keras_attn.reports.run_report import NAME, about_the_run, write_page
-from keras_attn.reports.sections import MOST_ROWS, curves, figure, numbers
+from keras_attn.reports.sections import MAX_EXAMPLES, curves, figure, numbers
 from keras_attn.tasks.span_qa.fields import METRICS
 from keras_attn.tasks.span_qa.metrics import normalized, question_scores
 from keras_attn.text.sentences import split_sentences
@@ -118,7 +118,7 @@ def write_reading_report(run, results, baselines, questions, answers, threshold)
             about_the_run(run, results, counts),
         )
         run.say(run.workdir / NAME)
-    run.meet()  # the chief would report a worker that ends earlier as lost
+    run.barrier()  # the chief would report a worker that ends earlier as lost
 
 
 def nearest_sentence(question, passage):
@@ -183,7 +183,7 @@ def _kinds(rows, given, scores):
 def _errors(rows, answers, given, exact, confidence):
     """Section with the most confident wrong answers."""
     wrong = np.flatnonzero(exact == 0)
-    worst = wrong[np.argsort(-confidence[wrong], kind="stable")][:MOST_ROWS]
+    worst = wrong[np.argsort(-confidence[wrong], kind="stable")][:MAX_EXAMPLES]
     items = []
     for row in worst:
         span, right = answers[row].spans[0], list(dict.fromkeys(rows.answers[row]))

@@ -261,7 +261,11 @@ def _summarize_data(run, questions, windows):
             f"{counted(len(cut.lengths), 'passage')}: {counted(len(cut), 'window')} of up "
             f"to {run.config.data.length} tokens"
             + (f" · {lost} into no window" if cut.lost else "")
-            + (f" · {truncated} cut at {run.config.data.max_question} tokens" if cut.cut else "")
+            + (
+                f" · {truncated} truncated to {run.config.data.max_question} tokens"
+                if cut.cut
+                else ""
+            )
         )
         run.say(describe_lengths(cut.lengths, "passage"))
     warn_of_few_rows(run, len(windows["train"]), "windows")

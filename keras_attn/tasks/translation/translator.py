@@ -97,8 +97,8 @@ class Translator:
 
         Returns:
             A list of strings; with `nbest` of lists of dicts, best first: `text`, `score`,
-            `log_probability`, `finished` (False: cut at one and a half times the source's tokens
-            and ten), and with `alignments` `source_tokens`, `tokens` and `attention`
+            `log_probability`, `finished` (False: stopped at 1.5 times the source tokens plus
+            ten), and with `alignments` `source_tokens`, `tokens` and `attention`
             `(tokens, source tokens)`, the mean of heads and layers.
 
         Raises:

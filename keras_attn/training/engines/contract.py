@@ -192,7 +192,7 @@ class Engine(abc.ABC):
         """Returns the context in which models and optimizers are created."""
         return contextlib.nullcontext()
 
-    def agree(self, values: Sequence[float] | np.ndarray) -> np.ndarray:
+    def broadcast(self, values: Sequence[float] | np.ndarray) -> np.ndarray:
         """Returns the values of the chief on every worker, as a float64 vector.
 
         Decisions that depend on a clock or a signal would otherwise differ between workers.
@@ -203,6 +203,6 @@ class Engine(abc.ABC):
         """Returns whether `flag` is true on any worker."""
         return bool(flag)
 
-    def meet(self) -> None:
+    def barrier(self) -> None:
         """Waits for all workers; a worker that dies ends the wait with an error."""
-        self.agree([0.0])
+        self.broadcast([0.0])

@@ -117,7 +117,7 @@ def test_finetuning_keeps_the_end_of_sequence_setting(run, tmp_path):
         config.data.update(train=str(table), text="text", label="label", length=12, holdout=0.25)
         config.train.update(steps=steps, batch_size=4, schedule="constant", warmup_fraction=0.0)
         finetune(config, workdir=str(tmp_path / place), pretrained=str(source))
-        return load(str(tmp_path / place)).tokenizer.end_mark
+        return load(str(tmp_path / place)).tokenizer.append_eos
 
     assert tuned(run, "own") is False
     assert tuned(run, "own", steps=2) is False  # resumes

@@ -5,7 +5,7 @@ import os
 import numpy as np
 
 from keras_attn.checkpoints.architectures import check_architecture
-from keras_attn.checkpoints.tensor_map import Piece, Tensors, split
+from keras_attn.checkpoints.tensor_map import ExternalTensor, Tensors, split
 from keras_attn.checkpoints.trained_model import TrainedModel
 from keras_attn.io.json_files import read_object, write_json
 from keras_attn.text.wordpiece import WordPieceTokenizer
@@ -65,6 +65,6 @@ def _layout(architecture):
     }
     # Theirs are turned, as those of many libraries.
     return {
-        path: [Piece(path.replace("/", "."), shape[::-1], transposed=len(shape) == 2)]
+        path: [ExternalTensor(path.replace("/", "."), shape[::-1], transposed=len(shape) == 2)]
         for path, shape in shapes.items()
     }

@@ -80,12 +80,12 @@ class ToyFamily(Family):
     tokenizers = KINDS["word_pieces"]
     sizes = {}
 
-    def least_size(self, architecture):
+    def min_parameters(self, architecture):
         return architecture["hidden_dim"] * architecture["vocabulary_size"]
 
     def memory(self, architecture, length, targets):
         size = length * architecture["hidden_dim"]
-        return LayerMemory(self.least_size(architecture), size, 2 * size, size)
+        return LayerMemory(self.min_parameters(architecture), size, 2 * size, size)
 
 
 FAMILY = ToyFamily()

@@ -60,7 +60,9 @@ def test_the_rows_that_are_cut_are_counted(tmp_path, capsys):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     finetune(config, workdir=str(tmp_path / "run"), dry_run=True)
     said = capsys.readouterr().out  # beside a text of 3 tokens fit [CLS] and [SEP]
-    assert "tokens per row: median 5, 95 % up to 9, longest 9 · 2 rows cut at 5 tokens" in said
+    assert (
+        "tokens per row: median 5, 95 % up to 9, longest 9 · 2 rows truncated to 5 tokens" in said
+    )
 
 
 def test_a_seed_gives_the_same_number(tmp_path):

@@ -143,8 +143,8 @@ def _baselines(shares):
 def test_the_baselines_are_the_bag_of_bigrams_and_the_most_frequent_class():
     found = _baselines([[0.1, 0.9], [0.8, 0.2], [0.7, 0.3]])
     assert str(found) == "accuracy 1.000 · bag of bigrams 0.667 · most frequent class 0.333"
-    assert found.beaten and found.predicted_class is None
-    assert found.to_beat == {
+    assert found.model_is_better and found.predicted_class is None
+    assert found.scores == {
         "bag_of_bigrams": pytest.approx(2 / 3),
         "most_frequent": pytest.approx(1 / 3),
     }
@@ -152,7 +152,7 @@ def test_the_baselines_are_the_bag_of_bigrams_and_the_most_frequent_class():
 
 def test_an_equal_baseline_is_a_warning_with_advice():
     equal = _baselines([[0.1, 0.9], [0.2, 0.8], [0.7, 0.3]])
-    assert not equal.beaten
+    assert not equal.model_is_better
     run = _run(_pretrained(), **{"train.learning_rate": 1e-5})
     report_baselines(run, equal, _trained(run)[1])
     assert "warning: the model is not better than its baselines." in run.said[-1]
@@ -179,9 +179,11 @@ def test_one_class_for_all_rows_is_a_warning():
 def test_of_errors_the_smaller_is_better():
     labels = {"train": np.array([0.0, 0.0, 3.0] * 4), "validation": np.array([1.0, 1.0, 4.0])}
     found = compute_baselines(TABLES, (), labels, np.array([[1.0], [1.0], [4.0]]), "regression")
-    assert found.model == 0.0 and found.beaten
+    assert found.model == 0.0 and found.model_is_better
     assert found.constant == pytest.approx((0 + 0 + 9) / 3)
-    assert not compute_baselines(TABLES, (), labels, np.full((3, 1), 9.0), "regression").beaten
+    assert not compute_baselines(
+        TABLES, (), labels, np.full((3, 1), 9.0), "regression"
+    ).model_is_better
 
 
 @pytest.mark.runs

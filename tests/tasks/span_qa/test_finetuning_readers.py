@@ -343,7 +343,7 @@ def test_cut_questions_and_fewer_windows_than_a_batch_are_reported(tmp_path, cap
         )
         said = capsys.readouterr().out
         assert ("fewer windows than train.batch_size=25" in said) == (size == 25)
-        assert "24 windows of up to 32 tokens · 24 questions cut at 3 tokens" in said
+        assert "24 windows of up to 32 tokens · 24 questions truncated to 3 tokens" in said
 
 
 def test_questions_without_any_answer_to_learn_are_errors(tmp_path):

@@ -55,7 +55,7 @@ class TensorFlowEngine(Engine):
     def make_evaluator(self, model, **options):
         return TensorFlowEvaluator(self, model, **options)
 
-    def agree(self, values):
+    def broadcast(self, values):
         values = np.asarray(values, np.float64)
         if not self._workers:
             return values

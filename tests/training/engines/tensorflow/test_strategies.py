@@ -25,7 +25,7 @@ def test_one_process_agrees_with_itself():
     for name, devices in (("one_device", "1 x CPU"), ("mirrored", "2 x CPU")):
         engine = make_engine(strategy=name)
         assert engine.is_chief and not engine.fixed_shapes and engine.describe() == devices
-        assert engine.agree([3.0, -1.0]).tolist() == [3.0, -1.0]
+        assert engine.broadcast([3.0, -1.0]).tolist() == [3.0, -1.0]
         assert engine.any(15) and not engine.any(0)
 
 
