@@ -58,7 +58,9 @@ CLASSES = {
     "keras_attn.models": (
         "ABCNN",
         "AttentionalFactorizationMachine",
+        "AttentiveCNN",
         "AttentiveLSTMClassifier",
+        "AttentiveReader",
         "BahdanauSeq2Seq",
         "BertClassifier",
         "BertEncoder",

@@ -116,18 +116,30 @@ class AttentiveConvPooling(CheckedLayer):
         self, inputs: Tensor, mask: Tensor | None = None, return_attention_scores: bool = False
     ) -> Tensor | tuple[Tensor, ...]:
         mask = as_mask(mask)
-        if mask is not None:
-            inputs = ops.where(mask[..., None], inputs, 0)
-        _, forward, _, backward, _ = run_rnn(self.lstm, inputs, mask)
-        query = ops.concatenate([forward, backward], axis=-1)
-        # On empty inputs, PyTorch's convolution raises and TensorFlow's returns another depth.
-        batch, length = ops.shape(inputs)[:2]
-        found = self.conv(pad_empty_axis(pad_empty_axis(inputs), axis=0))[:batch, :length]
+        features, hidden, query = self.encode(inputs, mask)
         pooled, weights = self.attention(
-            found, mask=mask, query=query, return_attention_scores=True
+            features, mask=mask, query=query, return_attention_scores=True
         )
         output = ops.concatenate([pooled, query], axis=-1) if self.return_state else pooled
         return (output, weights) if return_attention_scores else output
+
+    def encode(self, inputs: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """Returns the vectors before the pooling.
+
+        Args:
+            inputs: `(B, T, D)`.
+            mask: Boolean `(B, T)`, True for real steps.
+
+        Returns:
+            `(c (B, T, F), outputs of the BiLSTM (B, T, 2 U), s (B, 2 U))`.
+        """
+        if mask is not None:
+            inputs = ops.where(mask[..., None], inputs, 0)
+        hidden, forward, _, backward, _ = run_rnn(self.lstm, inputs, mask)
+        # On empty inputs, PyTorch's convolution raises and TensorFlow's returns another depth.
+        batch, length = ops.shape(inputs)[:2]
+        features = self.conv(pad_empty_axis(pad_empty_axis(inputs), axis=0))[:batch, :length]
+        return features, hidden, ops.concatenate([forward, backward], axis=-1)
 
     def compute_mask(self, inputs: Nest, previous_mask: Nest) -> None:
         return None

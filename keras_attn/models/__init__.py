@@ -14,6 +14,8 @@ from keras_attn.models.hierarchical_attention_network import HierarchicalAttenti
 from keras_attn.models.pointer_generator import PointerGenerator
 from keras_attn.models.pointer_network import PointerNetwork
 from keras_attn.models.recurrent import (
+    AttentiveCNN,
+    AttentiveReader,
     BahdanauSeq2Seq,
     LuongSeq2Seq,
     RecurrentClassifier,
@@ -26,7 +28,9 @@ from keras_attn.models.xlnet import XLNet, XLNetClassifier, XLNetPretrainer
 __all__ = [
     "ABCNN",
     "AttentionalFactorizationMachine",
+    "AttentiveCNN",
     "AttentiveLSTMClassifier",
+    "AttentiveReader",
     "BahdanauSeq2Seq",
     "BertClassifier",
     "BertEncoder",

@@ -75,6 +75,25 @@ def test_a_classifier_learns_predicts_and_exports(files, tmp_path, cell):
     )
 
 
+def test_the_attentive_cnn_learns_resumes_and_predicts(files, tmp_path):
+    config = config_of(
+        "classification",
+        "attentive_cnn",
+        **{
+            "data.train": str(files / "rows.jsonl"),
+            "data.text": "text",
+            "data.label": "label",
+            "data.vocab_size": 90,
+            "model.hidden_dim": 16,
+            "train.steps": 60,
+            "train.learning_rate": 0.01,
+        },
+    )
+    assert finetune(config, workdir=str(tmp_path / "run"))["accuracy"] == 1.0
+    predicted = keras_attn.load(tmp_path / "run").predict(["old film good", "song bad"])
+    assert [row["label"] for row in predicted] == ["good", "bad"]
+
+
 def test_packing_is_refused(files, tmp_path):
     config = config_of(
         "classification",
@@ -153,17 +172,26 @@ def test_a_language_model_pretrains_and_generates(files, tmp_path, cell):
     assert all(one["log_probability"] >= two["log_probability"] for one, two in beams)
 
 
-def test_a_reader_answers_with_words_of_the_passage(tmp_path):
+@pytest.mark.parametrize(
+    ("family", "fields"),
+    [
+        ("attentive_lstm", {}),
+        ("attentive_reader", {}),
+        ("attentive_reader", {"model.question": "vector"}),
+    ],
+)
+def test_a_reader_answers_with_words_of_the_passage(tmp_path, family, fields):
     passages = made_up(12)
     config = config_of(
         "span_qa",
-        "attentive_lstm",
+        family,
         **{
             "data.task": "reading_comprehension",
             "data.train": write(tmp_path / "train.json", *passages),
             "data.validation": write(tmp_path / "valid.json", *passages[:4]),
             "data.vocab_size": 120,
             "model.hidden_dim": 16,
+            **fields,
         },
     )
     results = finetune(config, workdir=str(tmp_path / "run"))

@@ -76,6 +76,8 @@ def _recurrent(**options):
 
 
 BACKBONES = {
+    "AttentiveCNN": (lambda: models.AttentiveCNN(12, 8, dropout=0.0, seed=0), _one_segment),
+    "AttentiveReader": (lambda: models.AttentiveReader(12, 8, dropout=0.0, seed=0), _texts),
     "BertEncoder": (_bert, _texts),
     "GPT2": (_gpt2, _one_segment),
     "RecurrentEncoder": (_recurrent, _one_segment),

@@ -1,5 +1,7 @@
 """Recurrent encoders, and encoder-decoders with attention."""
 
+from keras_attn.models.recurrent.attentive_cnn import AttentiveCNN
+from keras_attn.models.recurrent.attentive_reader import AttentiveReader
 from keras_attn.models.recurrent.bahdanau_seq2seq import BahdanauSeq2Seq
 from keras_attn.models.recurrent.classifier import RecurrentClassifier
 from keras_attn.models.recurrent.encoder import RECURRENT_SIZES, RecurrentEncoder
@@ -8,6 +10,8 @@ from keras_attn.models.recurrent.luong_seq2seq import LuongSeq2Seq
 
 __all__ = [
     "RECURRENT_SIZES",
+    "AttentiveCNN",
+    "AttentiveReader",
     "BahdanauSeq2Seq",
     "LuongSeq2Seq",
     "RecurrentClassifier",

@@ -1,0 +1,1 @@
+"""The convolutional encoder with attention pooling."""

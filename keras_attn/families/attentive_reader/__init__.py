@@ -1,0 +1,1 @@
+"""The recurrent reader of a passage with attention to a question."""
