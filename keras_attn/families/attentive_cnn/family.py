@@ -18,7 +18,7 @@ class AttentiveCNNFamily(Family):
     tokenizers = KINDS["word_pieces"]
     sizes = {"tiny": {"hidden_dim": 128}, "mini": {"hidden_dim": 256}, "small": {"hidden_dim": 512}}
 
-    def least_size(self, architecture):
+    def min_parameters(self, architecture):
         return architecture["vocabulary_size"] * embedding_dim(architecture)
 
     def memory(self, architecture, length, targets):
