@@ -127,7 +127,7 @@ class Family:
         model = self.model_class(task)
         return model(backbone, **heads, dtype=dtype) if model else backbone
 
-    def model_class(self, task: str) -> type | None:
+    def model_class(self, task: str) -> Any:
         """Returns the class of the task model; None if the backbone itself is the model.
 
         Raises:
