@@ -14,17 +14,29 @@ from keras_attn import registration
 from keras_attn.layers import MultiHeadAttention
 from keras_attn.models import BertClassifier, BertEncoder
 from keras_attn.ops import gelu_erf
+from keras_attn.registry import keras_classes
+
+
+def _classes():
+    return registration.CLASSES | {
+        module: names
+        for module, names in keras_classes().items()
+        if module.startswith("keras_attn.")
+    }
 
 
 def test_every_registered_name_has_a_placeholder():
-    for package in ("keras_attn.layers", "keras_attn.models", "keras_attn.ops"):
+    packages = ["layers", "models", "ops"]
+    if keras.backend.backend() == "tensorflow":  # which families and tasks import
+        packages += ["families", "tasks"]
+    for package in (f"keras_attn.{name}" for name in packages):
         path = importlib.import_module(package).__path__
         for module in pkgutil.walk_packages(path, f"{package}."):
             if ".kernels" not in module.name:
                 importlib.import_module(module.name)
     listed = {
         name
-        for modules in (registration.CLASSES, registration.FUNCTIONS)
+        for modules in (_classes(), registration.FUNCTIONS)
         for module, names in modules.items()
         for name in names
         if not module.startswith("keras_attn.training")
@@ -45,7 +57,7 @@ def test_every_registered_name_has_a_placeholder():
 
 
 def test_placeholders_name_existing_classes():
-    for modules in (registration.CLASSES, registration.FUNCTIONS):
+    for modules in (_classes(), registration.FUNCTIONS):
         for module, names in modules.items():
             if module.startswith("keras_attn.training") and (
                 keras.backend.backend() != "tensorflow"

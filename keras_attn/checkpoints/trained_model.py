@@ -124,9 +124,10 @@ class TrainedModel:
         """
         found = self.head_names
         missing, left = sorted(set(wanted) - found), sorted(found - set(wanted))
-        if set(missing).difference(self.family.unpretrained_heads) and not new:
+        required = sorted(self.family.pretrained_heads.intersection(missing))
+        if required and not new:
             raise UserError(
-                f"{self.path} has no weights for {', '.join(missing)}. Set "
+                f"{self.path} has no weights for {', '.join(required)}. Set "
                 "model.new_heads=True to initialize them randomly"
             )
         return missing, left

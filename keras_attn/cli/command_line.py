@@ -121,7 +121,7 @@ def run_command(main, usage, default_config=None, define_flags=lambda: None):
 
     Args:
         main: Function without arguments, called after the flags are parsed.
-        usage: Text of --help.
+        usage: Text of --help, or a function that returns it.
         default_config: Name of the packaged config that is used without --config; None if the
             command does not use a config.
         define_flags: Function that defines the flags of the command. Its errors are reported like
@@ -201,7 +201,8 @@ def _define_config(config, arguments):
 
 
 def _print_help(usage, config):
-    print(usage.strip() + "\n\nFlags:\n")
+    text = usage if isinstance(usage, str) else usage()
+    print(text.strip() + "\n\nFlags:\n")
     for flag in own_flags():
         print(f"  --{flag.name}  {flag.help}")
     if config is not None:

@@ -17,9 +17,6 @@ from keras_attn.registry import FAMILIES, TASKS, family_and_task
 if TYPE_CHECKING:
     from keras_attn.checkpoints.trained_model import TrainedModel
 
-FORMATS = tuple(
-    dict.fromkeys(name for family in FAMILIES for name in FAMILIES.fields(family).formats)
-)
 _LOCK = "lock"
 
 
@@ -275,6 +272,13 @@ def _remove(folder, whole):
 
 class _Callable(types.ModuleType):
     """Makes the module callable: `keras_attn.convert(source, target)`."""
+
+    @property
+    def FORMATS(self) -> tuple[str, ...]:
+        """Names of the formats of all families, of which installed packages may add some."""
+        return tuple(
+            dict.fromkeys(name for family in FAMILIES for name in FAMILIES.fields(family).formats)
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> list[str]:
         return convert(*args, **kwargs)

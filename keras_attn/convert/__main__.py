@@ -14,8 +14,8 @@ Formats of each family:
 
 from absl import flags
 
+from keras_attn import convert as conversion
 from keras_attn.cli.command_line import run_command
-from keras_attn.convert import FORMATS, head_choices
 from keras_attn.errors import UserError
 from keras_attn.registry import FAMILIES
 
@@ -30,11 +30,14 @@ def define_flags():
     flags.DEFINE_enum(
         "format",
         None,
-        list(FORMATS),
+        list(conversion.FORMATS),
         "Format to write; if unset, workdir, unless --from is a workdir.",
     )
     flags.DEFINE_enum(
-        "task", None, list(head_choices()), "Heads to write; if unset, the heads of --from."
+        "task",
+        None,
+        list(conversion.head_choices()),
+        "Heads to write; if unset, the heads of --from.",
     )
     flags.DEFINE_bool(
         "new_heads", False, "Whether to initialize heads randomly that --from does not contain."
@@ -45,13 +48,11 @@ def define_flags():
 
 
 def main():
-    from keras_attn.convert import convert
-
     values = flags.FLAGS
     source, target = values["from"].value, values.to
     if not source or not target:
         raise UserError(f"--from and --to are required. Received: --from={source}, --to={target}")
-    new = convert(
+    new = conversion.convert(
         source,
         target,
         values.format,
@@ -62,17 +63,18 @@ def main():
     print(f"{target}" + (f" · randomly initialized: {', '.join(new)}" if new else ""))
 
 
-def _formats():
-    """Describes the formats of each family that supports another one than workdirs."""
+def _usage():
+    """Returns the usage, with the formats of each family that supports more than workdirs."""
     formats = {family: FAMILIES.fields(family).formats for family in FAMILIES}
-    return "\n".join(
+    lines = [
         f"    {family}: {', '.join(names)}" for family, names in formats.items() if len(names) > 1
-    )
+    ]
+    return __doc__.replace("{formats}", "\n".join(lines))
 
 
 def command():
     """Entry point of `python -m keras_attn.convert` and `keras-attn-convert`."""
-    run_command(main, __doc__.replace("{formats}", _formats()), define_flags=define_flags)
+    run_command(main, _usage, define_flags=define_flags)
 
 
 if __name__ == "__main__":

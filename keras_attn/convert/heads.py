@@ -47,7 +47,7 @@ def with_heads(trained, task, new_heads):
     )
     architecture, model = dict(trained.architecture), family.model_class(name)
     if model and family.has_pooler:
-        architecture["use_pooler"] = "pooler" in model.head_names(**heads)
+        architecture["use_pooler"] = model.uses_pooler(**heads)
     wanted = family.shapes(name, architecture, heads) or _initial_weights(
         family, name, architecture, heads
     )
@@ -78,7 +78,7 @@ def _is_supported(family, task, heads):
     if not family.supports(task):
         return False
     model = family.model_class(task)
-    return not model or family.has_pooler or "pooler" not in model.head_names(**heads)
+    return not model or family.has_pooler or not model.uses_pooler(**heads)
 
 
 def _initial_weights(family, task, architecture, heads):

@@ -9,7 +9,7 @@ import keras
 
 from keras_attn.errors import UserError
 from keras_attn.families.architecture_choice import choose_architecture
-from keras_attn.families.step_memory import (
+from keras_attn.families.layer_memory import (
     LayerMemory,
     embedding_dim,
     encoder_memory,
@@ -51,8 +51,6 @@ class Family:
             weights.
         tokenizer_fields: Dict from the fields of `config.data` that `tokenizer_settings` may return
             to their defaults.
-        unpretrained_heads: Names of layers that pretraining does not train; they are newly
-            initialized without `model.new_heads`.
         position_embedding_path: Path of the position embeddings below the task model, if repetition
             may extend them to a larger `max_length` than in the pretrained model; None: the number
             of positions is fixed.
@@ -74,7 +72,6 @@ class Family:
     pooling: str = "mean"  # better after short pretraining
     released_pooling: str = "cls"
     tokenizer_fields: Mapping[str, Any] = {}
-    unpretrained_heads: tuple[str, ...] = ()
     position_embedding_path: str | None = None
 
     @property
@@ -130,7 +127,7 @@ class Family:
         model = self.model_class(task)
         return model(backbone, **heads, dtype=dtype) if model else backbone
 
-    def model_class(self, task: str) -> type | None:
+    def model_class(self, task: str) -> Any:
         """Returns the class of the task model; None if the backbone itself is the model.
 
         Raises:
@@ -146,6 +143,29 @@ class Family:
     def supports(self, task: str) -> bool:
         """Returns whether the family has a model for a task."""
         return task in self.task_models or self.encodes and TASKS[task].model is not None
+
+    def head_names(self, task: str, heads: Mapping) -> list[str]:
+        """Returns the names of the layers and weights of the head, and of the pooler if it is used.
+
+        Args:
+            task: Name of the task.
+            heads: Arguments of the head.
+        """
+        model = self.model_class(task)
+        if not model:
+            return []
+        pooler = ["pooler"] if self.has_pooler and model.uses_pooler(**heads) else []
+        return [*model.head_names(**heads), *pooler]
+
+    @property
+    def pretrained_heads(self) -> set[str]:
+        """Names of the heads, and of the pooler, that a pretraining task of the family trains."""
+        return {
+            name
+            for task in TASKS
+            if TASKS.fields(task).command == "pretrain" and self.supports(task)
+            for name in self.head_names(task, {})
+        }
 
     def prefix(self, task: str) -> str:
         """Returns the prefix of the paths of weights in a checkpoint of a task."""
@@ -189,11 +209,18 @@ class Family:
         """Returns the size of the vectors from which heads and logits are computed."""
         return architecture["hidden_dim"]
 
-    def memory(self, architecture: Mapping, length: int, targets: int) -> LayerMemory:
+    def memory(
+        self, task: str, architecture: Mapping, heads: Mapping, length: int, targets: int
+    ) -> LayerMemory:
         """Estimates the memory of the layers in a training step, in values.
 
+        The layers of `Task.head_layers` and the logits over the vocabulary are added to it. A task
+        model with more layers, such as the generator of ELECTRA, is counted here.
+
         Args:
+            task: Name of the task.
             architecture: Arguments of the backbone, with `vocabulary_size`.
+            heads: Arguments of the head; {} if they are not known yet.
             length: Sequence length.
             targets: Number of predicted tokens per sequence.
         """

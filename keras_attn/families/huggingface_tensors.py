@@ -7,7 +7,7 @@ the last axis, and the shape of the slice that each tensor fills.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from keras_attn.checkpoints.tensor_map import ExternalTensor
-from keras_attn.families.step_memory import embedding_dim
+from keras_attn.families.layer_memory import embedding_dim
 from keras_attn.registry import TASKS
 
 Entry = tuple[str, list[str], tuple]
@@ -32,7 +32,7 @@ def encoder_tensors(architecture: Mapping, backbone: str, prefix: str) -> Iterat
         ("position_embedding/embeddings", "position", "max_length"),
         ("segment_embedding", "token_type", "num_segments"),
     ):
-        if rows in architecture:
+        if architecture.get(rows):
             yield (
                 f"{backbone}/{path}",
                 [f"{prefix}embeddings.{name}_embeddings.weight"],

@@ -22,7 +22,8 @@ from keras_attn.types import Shape, Tensor
 class Classifier(TaskModel, keras.Model):
     """A backbone with a dense layer on a vector that represents the text.
 
-    Subclasses define `OWN`, the name of the backbone's `pooled_output` as a `pooling`.
+    Subclasses define `OWN`, the name of the backbone's `pooled_output` as a `pooling`. A head with
+    more layers creates them in `build`, applies them in `pool`, and names them in `head_names`.
 
     Args:
         backbone: The backbone model.
@@ -106,13 +107,28 @@ class Classifier(TaskModel, keras.Model):
 
     def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
         outputs = self.backbone(self.backbone.select_inputs(inputs), training=training)
-        pooled = drop(self._pool(outputs, inputs), self.dropout, self.seed_generator, training)
+        pooled = self.pool(outputs, inputs, training)
+        pooled = drop(pooled, self.dropout, self.seed_generator, training)
         logits = self.logits_dense(pooled)
         if self._regression:
             logits = logits * self.label_deviation + self.label_mean
         return {**outputs, "logits": logits}
 
-    def _pool(self, outputs, inputs):
+    def pool(
+        self,
+        outputs: dict[str, Tensor],
+        inputs: dict[str, Tensor],
+        training: bool | None = None,
+    ) -> Tensor:
+        """Returns the vector that represents each text, before the last dropout.
+
+        Args:
+            outputs: Dictionary of the backbone.
+            inputs, training: See the call arguments.
+
+        Returns:
+            Tensor `(B, D)`, or `(B, E, D)` with `cls_positions`.
+        """
         if self.pooling == self.OWN:
             return outputs["pooled_output"]
         hidden = ops.cast(outputs["sequence_output"], "float32")
@@ -130,8 +146,12 @@ class Classifier(TaskModel, keras.Model):
         return ops.sum(hidden * real, axis=1) / ops.maximum(ops.sum(real, axis=1), 1.0)
 
     @classmethod
-    def head_names(cls, pooling: str | None = None, **heads: Any) -> list[str]:
-        return ["pooler"] if pooling in (None, cls.OWN) else []
+    def head_names(cls, **heads: Any) -> list[str]:
+        return ["logits_dense"]
+
+    @classmethod
+    def uses_pooler(cls, pooling: str | None = None, **heads: Any) -> bool:
+        return pooling in (None, cls.OWN)
 
     @property
     def metric_names(self) -> list[str]:

@@ -30,6 +30,10 @@ class Losses(DeclaredInputs):
     - `metric_sums(outputs, batch)`: `{name: (sum, weight)}`.
     - `metric_names`: names that `fit` reports: `<loss>_loss` and the names of metrics.
 
+    Weights of the model may only be read in `call`, which puts what the loss needs of them into its
+    outputs: the log-likelihood of a conditional random field, or its transitions. The engines
+    differentiate `loss_errors` by the outputs; weights that it reads itself would not be trained.
+
     Sums and weights are float32 scalars. `sample_weight (B,)` in the batch multiplies all errors
     and weights of a row; 0 excludes the row. If rows contain several examples
     (`keras_attn.data.packing.pack`), it is `(B, E)`, like labels.
@@ -145,14 +149,23 @@ class TaskModel(Losses):
 
     @classmethod
     def head_names(cls, **heads: Any) -> list[str]:
-        """Returns the names of the layers and weights of the head that a checkpoint may lack.
+        """Returns the names of the layers and weights that the model adds to the backbone.
 
-        "pooler" is among them if the head reads `pooled_output`.
+        They are newly initialized if the run starts from a model without them.
 
         Args:
-            **heads: Arguments of the constructor.
+            **heads: Arguments of the constructor, all optional.
         """
         return []
+
+    @classmethod
+    def uses_pooler(cls, **heads: Any) -> bool:
+        """Returns whether the head reads the `pooled_output` of the backbone.
+
+        Args:
+            **heads: See `head_names`.
+        """
+        return False
 
     @property
     def head_seed(self) -> int | None:

@@ -73,7 +73,7 @@ def step_size(task, family, architecture, config, heads=None):
         heads: Arguments of the head; None: its parameters are not counted.
     """
     targets, vocabulary = task.targets(config.data), architecture["vocabulary_size"]
-    layers = family.memory(architecture, config.data.length, targets)
+    layers = family.memory(task.name, architecture, heads or {}, config.data.length, targets)
     dim = family.output_dim(architecture)
     return StepSize(
         parameters=layers.parameters + _head_parameters(task, dim, heads),

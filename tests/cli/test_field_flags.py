@@ -65,7 +65,9 @@ def test_tasks_that_share_an_option_must_declare_it_alike(monkeypatch):
         task_options._options("export")
 
 
-@pytest.mark.parametrize("module", ["pretrain.__main__", "finetune.export"])
+@pytest.mark.parametrize(
+    "module", ["pretrain.__main__", "finetune.export", "keras_attn.convert.__main__"]
+)
 def test_a_broken_installed_package_is_one_line_in_commands(module):
     program = (
         "import importlib.metadata as metadata, sys, types\n"

@@ -10,6 +10,7 @@ from keras_attn.families.architecture_choice import choose_architecture
 from keras_attn.families.contract import Family
 from keras_attn.models import BertClassifier, BertEncoder, GPT2Classifier, XLNetClassifier
 from keras_attn.registry import FAMILIES
+from keras_attn.training.variables import variables_by_path
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 
@@ -31,7 +32,7 @@ def test_the_least_size_counts_factorized_embeddings():
     }
     embeddings, feed_forward = (30522 + 512) * 128, 12 * 2 * 256 * 1024
     assert Factorized().min_parameters(electra_small) == embeddings + feed_forward
-    assert Factorized().memory(electra_small, 128, 0).parameters < 13.6e6
+    assert Factorized().memory("backbone", electra_small, {}, 128, 0).parameters < 13.6e6
     del electra_small["embedding_dim"]
     assert Factorized().min_parameters(electra_small) == 2 * embeddings + feed_forward
 
@@ -112,5 +113,42 @@ def test_a_format_rejects_tasks_that_it_does_not_support(name, format, message, 
     ("model", "own"), [(BertClassifier, "cls"), (GPT2Classifier, "last"), (XLNetClassifier, "last")]
 )
 def test_a_classifier_needs_the_pooler_for_its_own_pooling(model, own):
-    assert model.head_names() == model.head_names(pooling=own, num_classes=2) == ["pooler"]
-    assert model.head_names(pooling="mean") == []
+    assert model.uses_pooler() and model.uses_pooler(pooling=own, num_classes=2)
+    assert not model.uses_pooler(pooling="mean")
+    assert model.head_names(pooling=own) == model.head_names(pooling="mean") == ["logits_dense"]
+
+
+@pytest.mark.parametrize(
+    ("name", "trained"),
+    [
+        ("bert", {"mlm_dense", "mlm_norm", "mlm_bias", "nsp_dense", "pooler"}),
+        ("gpt2", set()),
+        ("xlnet", {"output_bias"}),  # but not the pooler
+        ("attentive_lstm", set()),
+    ],
+)
+def test_pretrained_heads_are_those_of_the_models_for_pretraining(name, trained):
+    assert FAMILIES[name].pretrained_heads == trained
+
+
+@pytest.mark.parametrize("family", list(FAMILIES))
+def test_head_names_are_the_layers_beside_the_backbone(family):
+    family = FAMILIES[family]
+    run = types.SimpleNamespace(config=types.SimpleNamespace(data=types.SimpleNamespace(length=8)))
+    for task, heads in {
+        "masked_lm": {"next_sentence": True, "tie_embeddings": False},
+        "causal_lm": {},
+        "permutation_lm": {},
+        "classification": {"num_classes": 3, "pooling": "mean"},
+        "span_qa": {},
+    }.items():
+        if not family.supports(task):
+            continue
+        architecture = {"vocabulary_size": 20, **next(iter(family.sizes.values()))}
+        architecture |= family.default_arguments(run, architecture)
+        model, prefix = family.build(task, architecture, heads), family.prefix(task)
+        model.build()
+        paths = [path.removeprefix(prefix) for path in variables_by_path(model)]
+        backbone = f"{family.backbone_name}/"
+        own = {path.split("/")[0] for path in paths if not path.startswith(backbone)}
+        assert own == set(family.model_class(task).head_names(**heads))

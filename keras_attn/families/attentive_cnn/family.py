@@ -1,7 +1,7 @@
 """The family of convolutional encoders with attention pooling."""
 
 from keras_attn.families.contract import Family
-from keras_attn.families.step_memory import LayerMemory, embedding_dim
+from keras_attn.families.layer_memory import LayerMemory, embedding_dim
 from keras_attn.models import AttentiveCNN, RecurrentClassifier
 from keras_attn.text.recipes import KINDS
 
@@ -21,7 +21,7 @@ class AttentiveCNNFamily(Family):
     def min_parameters(self, architecture):
         return architecture["vocabulary_size"] * embedding_dim(architecture)
 
-    def memory(self, architecture, length, targets):
+    def memory(self, task, architecture, heads, length, targets):
         hidden_dim, depth = architecture["hidden_dim"], embedding_dim(architecture)
         layer = 6 * length * hidden_dim  # convolution, gates and states
         return LayerMemory(

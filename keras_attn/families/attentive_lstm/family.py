@@ -2,7 +2,7 @@
 
 from keras_attn.families.architecture_choice import named_sizes
 from keras_attn.families.contract import Family
-from keras_attn.families.step_memory import LayerMemory, embedding_dim
+from keras_attn.families.layer_memory import LayerMemory, embedding_dim
 from keras_attn.models import BertQuestionAnswerer, RecurrentClassifier, RecurrentEncoder
 from keras_attn.models.recurrent import RECURRENT_SIZES
 from keras_attn.text.recipes import KINDS
@@ -23,7 +23,7 @@ class AttentiveLSTMFamily(Family):
     def min_parameters(self, architecture):
         return architecture["vocabulary_size"] * embedding_dim(architecture)
 
-    def memory(self, architecture, length, targets):
+    def memory(self, task, architecture, heads, length, targets):
         hidden_dim, layers = architecture["hidden_dim"], architecture["num_layers"]
         layer = 8 * length * hidden_dim  # gates, states and inputs
         return LayerMemory(

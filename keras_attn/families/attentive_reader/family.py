@@ -1,7 +1,7 @@
 """The family of recurrent readers with attention to the question."""
 
 from keras_attn.families.contract import Family
-from keras_attn.families.step_memory import LayerMemory, embedding_dim
+from keras_attn.families.layer_memory import LayerMemory, embedding_dim
 from keras_attn.models import AttentiveReader, BertQuestionAnswerer
 from keras_attn.text.recipes import KINDS
 
@@ -21,7 +21,7 @@ class AttentiveReaderFamily(Family):
     def min_parameters(self, architecture):
         return architecture["vocabulary_size"] * embedding_dim(architecture)
 
-    def memory(self, architecture, length, targets):
+    def memory(self, task, architecture, heads, length, targets):
         hidden_dim, depth = architecture["hidden_dim"], embedding_dim(architecture)
         # Gates and states of the two passes of the encoder and of the reader, and the attention.
         layer = length * (24 * hidden_dim + 3 * length)

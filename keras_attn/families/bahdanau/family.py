@@ -1,7 +1,7 @@
 """The family of Bahdanau's encoder-decoders."""
 
 from keras_attn.families.contract import Family
-from keras_attn.families.step_memory import LayerMemory
+from keras_attn.families.layer_memory import LayerMemory
 from keras_attn.models import BahdanauSeq2Seq
 from keras_attn.text.recipes import KINDS
 
@@ -29,7 +29,7 @@ class BahdanauFamily(Family):
     def output_dim(self, architecture):
         return architecture.get("readout_units") or architecture["units"]
 
-    def memory(self, architecture, length, targets):
+    def memory(self, task, architecture, heads, length, targets):
         units = architecture["units"]
         embedding_dim = architecture.get("embedding_dim") or units
         readout = architecture.get("readout_units") or units

@@ -89,7 +89,7 @@ def read(folder, config=None):
             "tie_embeddings": config["tie_word_embeddings"] is not False,
         }
     head = FAMILY.model_class(task)
-    needs_pooler = head is not None and "pooler" in head.head_names(**heads)
+    needs_pooler = head is not None and head.uses_pooler(**heads)
     architecture["use_pooler"] = needs_pooler or any(
         name.endswith("pooler.dense.weight") for name in tensors.header
     )

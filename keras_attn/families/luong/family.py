@@ -1,7 +1,7 @@
 """The family of Luong's encoder-decoders."""
 
 from keras_attn.families.contract import Family
-from keras_attn.families.step_memory import LayerMemory
+from keras_attn.families.layer_memory import LayerMemory
 from keras_attn.models import LuongSeq2Seq
 from keras_attn.text.recipes import KINDS
 
@@ -29,7 +29,7 @@ class LuongFamily(Family):
     def output_dim(self, architecture):
         return architecture["units"]
 
-    def memory(self, architecture, length, targets):
+    def memory(self, task, architecture, heads, length, targets):
         units, layers = architecture["units"], architecture["num_layers"]
         embedding_dim = architecture.get("embedding_dim") or units
         # Gates, states and inputs of the cells of both sides, and the attention weights.

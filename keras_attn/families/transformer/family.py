@@ -4,7 +4,7 @@ import math
 
 from keras_attn.families.architecture_choice import named_sizes
 from keras_attn.families.contract import Family
-from keras_attn.families.step_memory import LayerMemory, feed_forward_dim, layer_values
+from keras_attn.families.layer_memory import LayerMemory, feed_forward_dim, layer_values
 from keras_attn.models.transformer import TRANSFORMER_SIZES, Transformer
 from keras_attn.text.recipes import KINDS
 
@@ -24,7 +24,7 @@ class TransformerFamily(Family):
         # Batches are padded to at most this power of two.
         return {"max_length": 2 ** math.ceil(math.log2(max(run.config.data.length, 8)))}
 
-    def memory(self, architecture, length, targets):
+    def memory(self, task, architecture, heads, length, targets):
         hidden_dim, num_layers = architecture["hidden_dim"], architecture["num_layers"]
         inner = feed_forward_dim(architecture)
         # An encoder layer, and a decoder layer with two attention sublayers.

@@ -2,7 +2,7 @@
 
 from keras_attn.families.architecture_choice import named_sizes
 from keras_attn.families.contract import Family
-from keras_attn.families.step_memory import encoder_memory
+from keras_attn.families.layer_memory import encoder_memory
 from keras_attn.models import XLNet, XLNetClassifier, XLNetPretrainer
 from keras_attn.models.xlnet import XLNET_SIZES
 from keras_attn.text.recipes import KINDS
@@ -19,7 +19,6 @@ class XLNetFamily(Family):
     free_arguments = ("dropout", "initializer_range", "memory_length", "max_distance")
     finetunes_from_scratch = False
     packs = False
-    unpretrained_heads = ("pooler",)
 
     def default_arguments(self, run, shape):
         return {"dropout": 0.0, "memory_length": 0, "initializer_range": 0.02}
@@ -30,7 +29,7 @@ class XLNetFamily(Family):
             architecture["memory_length"] = 0  # labeled texts have no preceding text
         return architecture
 
-    def memory(self, architecture, length, targets):
+    def memory(self, task, architecture, heads, length, targets):
         # The query stream contains only the predicted tokens.
         return encoder_memory(
             architecture,

@@ -35,6 +35,9 @@ class BertEncoder(DeclaredInputs, keras.Model):
     The sum of token, position and segment embeddings is normalized and passed through Transformer
     encoder layers.
 
+    A subclass may have other `SIZES`, embeddings of another size (`embedding_dim`), and override
+    `embed`, for example to project them; `build` creates its own layers after those of this class.
+
     Args:
         vocabulary_size: Vocabulary size V.
         num_layers: Number of encoder layers.
@@ -44,7 +47,7 @@ class BertEncoder(DeclaredInputs, keras.Model):
         dropout: Dropout rate of the embeddings and of the output of each sublayer.
         attention_dropout: Dropout rate of the attention weights; defaults to `dropout`.
         max_length: Number of learned positions, the maximum input length.
-        num_segments: Number of segment types.
+        num_segments: Number of segment types; 0: no segment embeddings.
         activation: `"gelu_tanh"` (google-research/bert), `"gelu_erf"` (Hugging Face's `"gelu"`), a
             Keras activation name, or a function.
         norm_first: Whether to use pre-norm (with a final norm) instead of post-norm.
@@ -104,6 +107,7 @@ class BertEncoder(DeclaredInputs, keras.Model):
         ),
         "cls_positions": "BE",
     }
+    SIZES = BERT_SIZES
     remat = False
 
     def __init__(
@@ -134,7 +138,6 @@ class BertEncoder(DeclaredInputs, keras.Model):
             hidden_dim=hidden_dim,
             num_heads=num_heads,
             max_length=max_length,
-            num_segments=num_segments,
         )
         require_sizes(optional=True, intermediate_dim=intermediate_dim)
         if hidden_dim % num_heads:
@@ -145,7 +148,9 @@ class BertEncoder(DeclaredInputs, keras.Model):
         require_rates(dropout=dropout)
         require_rates(optional=True, attention_dropout=attention_dropout)
         require_not_negative(
-            layer_norm_epsilon=layer_norm_epsilon, initializer_range=initializer_range
+            num_segments=num_segments,
+            layer_norm_epsilon=layer_norm_epsilon,
+            initializer_range=initializer_range,
         )
         if initial_attention not in ("uniform", "neighbours"):
             raise ValueError(
@@ -155,6 +160,7 @@ class BertEncoder(DeclaredInputs, keras.Model):
         self.vocabulary_size = vocabulary_size
         self.num_layers = num_layers
         self.hidden_dim = hidden_dim
+        self.embedding_dim = hidden_dim  # a subclass may set another size
         self.num_heads = num_heads
         self.intermediate_dim = intermediate_dim or 4 * hidden_dim
         self.dropout = dropout
@@ -181,12 +187,11 @@ class BertEncoder(DeclaredInputs, keras.Model):
         Raises:
             ValueError: If the size is unknown.
         """
-        if size not in BERT_SIZES:
+        if size not in cls.SIZES:
             raise ValueError(
-                f"{cls.__name__}: size must be one of {', '.join(BERT_SIZES)}. "
-                f"Received: size={size}"
+                f"{cls.__name__}: size must be one of {', '.join(cls.SIZES)}. Received: size={size}"
             )
-        num_layers, hidden_dim, num_heads = BERT_SIZES[size]
+        num_layers, hidden_dim, num_heads = cls.SIZES[size]
         shape = {"num_layers": num_layers, "hidden_dim": hidden_dim, "num_heads": num_heads}
         return cls(vocabulary_size, **{**shape, **kwargs})
 
@@ -202,15 +207,17 @@ class BertEncoder(DeclaredInputs, keras.Model):
         # Without autocast, as only the gathered rows of this large matrix are cast.
         self.token_embedding = self.add_weight(
             name="token_embedding",
-            shape=(self.vocabulary_size, self.hidden_dim),
+            shape=(self.vocabulary_size, self.embedding_dim),
             initializer=seeded_initializer(initializer, token_seed),
             autocast=False,
         )
-        self.segment_embedding = self.add_weight(
-            name="segment_embedding",
-            shape=(self.num_segments, self.hidden_dim),
-            initializer=seeded_initializer(initializer, segment_seed),
-        )
+        self.segment_embedding = None
+        if self.num_segments:
+            self.segment_embedding = self.add_weight(
+                name="segment_embedding",
+                shape=(self.num_segments, self.embedding_dim),
+                initializer=seeded_initializer(initializer, segment_seed),
+            )
         self.position_embedding = LearnedPositionEmbedding(
             self.max_length,
             initializer=positions,
@@ -248,7 +255,9 @@ class BertEncoder(DeclaredInputs, keras.Model):
                 name="pooler",
             )
         hidden = (None, None, self.hidden_dim)
-        for layer in (self.position_embedding, self.norm, *self.encoder_layers):
+        for layer in (self.position_embedding, self.norm):
+            layer.build((None, None, self.embedding_dim))
+        for layer in self.encoder_layers:
             layer.build(hidden)
         if self.final_norm is not None:
             self.final_norm.build(hidden)
@@ -264,7 +273,7 @@ class BertEncoder(DeclaredInputs, keras.Model):
         """
         below = [
             self.token_embedding,
-            self.segment_embedding,
+            *([] if self.segment_embedding is None else [self.segment_embedding]),
             *self.position_embedding.variables,
             *self.norm.variables,
         ]
@@ -273,8 +282,7 @@ class BertEncoder(DeclaredInputs, keras.Model):
         return [below, *layers, [v for v in self.variables if v.path not in known]]
 
     def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
-        x = self._embed(inputs["token_ids"], inputs.get("segment_ids"), inputs.get("position_ids"))
-        x = drop(apply_rowwise(self.norm, x), self.dropout, self.seed_generator, training)
+        x = self.embed(inputs, training)
         mask = self._attention_mask(inputs.get("padding_mask"), inputs.get("pack_ids"))
         for layer in self.encoder_layers:
             x = call_layer(self, layer, x, attention_mask=mask, training=training)
@@ -288,9 +296,20 @@ class BertEncoder(DeclaredInputs, keras.Model):
             outputs["pooled_output"] = self.pooler(first)
         return outputs
 
-    def _embed(self, token_ids, segment_ids, position_ids):
-        x = ops.take(self.token_embedding, token_ids, axis=0)
-        x = self.position_embedding(ops.cast(x, self.compute_dtype), position_ids=position_ids)
+    def embed(self, inputs: dict[str, Tensor], training: bool | None = None) -> Tensor:
+        """Returns the input of the first layer, `(B, T, D)`.
+
+        Args:
+            inputs, training: See the call arguments.
+        """
+        x = ops.take(self.token_embedding, inputs["token_ids"], axis=0)
+        x = ops.cast(x, self.compute_dtype)
+        x = self.position_embedding(x, position_ids=inputs.get("position_ids"))
+        if self.segment_embedding is not None:
+            x = self._add_segments(x, inputs.get("segment_ids"))
+        return drop(apply_rowwise(self.norm, x), self.dropout, self.seed_generator, training)
+
+    def _add_segments(self, x, segment_ids):
         if segment_ids is None:
             return x + self.segment_embedding[0]
         # For few rows, a matrix product is faster than a gather, whose gradient is a scatter.

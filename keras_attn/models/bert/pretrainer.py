@@ -23,7 +23,7 @@ class BertPretrainer(TaskModel, keras.Model):
     pooled output; label 0 is the true next segment, 1 a random one.
 
     Args:
-        backbone: `BertEncoder`.
+        backbone: `BertEncoder`, or another encoder with its attributes.
         next_sentence: Whether to train next-sentence prediction; requires the backbone's pooler.
         tie_embeddings: Whether the masked LM output shares the token embeddings, as in BERT, or has
             its own embedding matrix.
@@ -91,14 +91,20 @@ class BertPretrainer(TaskModel, keras.Model):
     def head_names(cls, **heads: Any) -> list[str]:
         names = ["mlm_dense", "mlm_norm", cls.OUTPUT_BIAS]
         names += [] if heads.get("tie_embeddings", True) else ["mlm_embedding"]
-        return names + ([cls.SEGMENT_HEAD, "pooler"] if heads.get("next_sentence", True) else [])
+        return names + ([cls.SEGMENT_HEAD] if heads.get("next_sentence", True) else [])
+
+    @classmethod
+    def uses_pooler(cls, next_sentence: bool = True, **heads: Any) -> bool:
+        return next_sentence
 
     def build(self, input_shape: dict[str, Shape] | None = None) -> None:
         backbone = self.build_backbone()
         seeds = split_seed(self.head_seed, 3, stream=1)
         initializer = keras.initializers.TruncatedNormal(stddev=backbone.initializer_range)
+        # The product with factorized embeddings requires vectors of their size.
+        size = getattr(backbone, "embedding_dim", backbone.hidden_dim)
         self.mlm_dense = keras.layers.Dense(
-            backbone.hidden_dim,
+            size,
             activation=backbone.activation,
             kernel_initializer=seeded_initializer(initializer, seeds[0]),
             dtype=self.dtype_policy,
@@ -108,7 +114,7 @@ class BertPretrainer(TaskModel, keras.Model):
         self.mlm_norm = LayerNorm(
             epsilon=backbone.layer_norm_epsilon, dtype=self.dtype_policy, name="mlm_norm"
         )
-        self.mlm_norm.build((None, backbone.hidden_dim))
+        self.mlm_norm.build((None, size))
         self.mlm_bias = self.add_weight(
             name="mlm_bias",
             shape=(backbone.vocabulary_size,),
@@ -119,7 +125,7 @@ class BertPretrainer(TaskModel, keras.Model):
         if not self.tie_embeddings:
             self.mlm_embedding = self.add_weight(
                 name="mlm_embedding",
-                shape=(backbone.vocabulary_size, backbone.hidden_dim),
+                shape=(backbone.vocabulary_size, size),
                 initializer=seeded_initializer(initializer, seeds[2]),
                 autocast=False,
             )

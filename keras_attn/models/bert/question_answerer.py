@@ -6,7 +6,6 @@ import keras
 from keras import ops
 
 from keras_attn.layers.seeds import seeded_initializer, split_seed
-from keras_attn.models.bert.encoder import BertEncoder
 from keras_attn.models.task import TaskModel, label_weights
 from keras_attn.ops import sparse_cross_entropy
 from keras_attn.ops.cross_entropy import hits
@@ -22,7 +21,7 @@ class BertQuestionAnswerer(TaskModel, keras.Model):
     passage".
 
     Args:
-        backbone: `BertEncoder`.
+        backbone: `BertEncoder`, or another encoder of rows that begin with `[CLS]`.
         seed: Integer seed of the initial weights; defaults to the backbone's.
 
     Call arguments:
@@ -60,12 +59,16 @@ class BertQuestionAnswerer(TaskModel, keras.Model):
 
     def __init__(
         self,
-        backbone: BertEncoder,
+        backbone: keras.Model,
         seed: int | None = None,
         name: str | None = "bert_question_answerer",
         **kwargs: Any,
     ) -> None:
         super().__init__(backbone, seed, name=name, **kwargs)
+
+    @classmethod
+    def head_names(cls, **heads: Any) -> list[str]:
+        return ["span_dense"]
 
     def build(self, input_shape: dict[str, Shape] | None = None) -> None:
         backbone = self.build_backbone()

@@ -70,6 +70,10 @@ class XLNetPretrainer(TaskModel, keras.Model):
     ) -> None:
         super().__init__(backbone, seed, name=name, **kwargs)
 
+    @classmethod
+    def head_names(cls, **heads: Any) -> list[str]:
+        return ["output_bias"]
+
     def build(self, input_shape: dict[str, Shape] | None = None) -> None:
         backbone = self.build_backbone()
         self.output_bias = self.add_weight(

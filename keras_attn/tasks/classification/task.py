@@ -56,9 +56,10 @@ class Classification(Task):
         labeled, defaults = choose_labeled_task(config.data), FinetuningDefaults(run)
         model = family.model_class(self.name)
         choose_pooling(run, defaults, model.OWN)
-        pooled = config.model.pooling == "cls" and family.has_pooler
+        pooling = model.OWN if config.model.pooling == "cls" else "mean"
+        pooled = model.uses_pooler(pooling=pooling)
         architecture = family.choose_architecture(run, use_pooler=pooled)
-        new = run.match_heads(["pooler"] if pooled else [])
+        new = run.match_heads(family.head_names(self.name, {"pooling": pooling}))
         check_training(run, architecture.get("num_layers", 0))
         if config.train.class_weights and labeled.kind != "single_label":
             raise UserError(
@@ -83,7 +84,7 @@ class Classification(Task):
         heads = {
             "num_classes": len(targets.names) or 1,
             "dropout": config.model.dropout,
-            "pooling": model.OWN if config.model.pooling == "cls" else "mean",
+            "pooling": pooling,
             "multilabel": labeled.kind == "multilabel",
         }
         run.fit_memory(architecture, heads)
@@ -98,7 +99,7 @@ class Classification(Task):
         _write_labels(run, targets, tables["train"])
         other = _has_other_classes(run, targets, heads)
         if other:  # the weights of the pretrained head belong to other classes
-            new = [*new, "logits_dense"]
+            new = sorted({*new, *model.head_names(**heads)})
         if labeled.kind == "regression":
             heads.update(_label_scale(run, targets.encoded["train"], other))
         evaluation = _Evaluation(run, tables, targets, labeled.kind, validation, heads, advice)

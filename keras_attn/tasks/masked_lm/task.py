@@ -38,15 +38,17 @@ class MaskedLM(Task):
         check_masking(run)
         model = run.family.model_class(self.name)
         heads = _heads(run)
-        architecture = run.family.choose_architecture(run, use_pooler=heads["next_sentence"])
-        new = run.match_heads(model.head_names(**heads), reset=_changed_segment_head(run, model))
+        architecture = run.family.choose_architecture(run, use_pooler=model.uses_pooler(**heads))
+        wanted = run.family.head_names(self.name, heads)
+        new = run.match_heads(wanted, reset=_changed_segment_head(run, model))
         tokenizer = choose_tokenizer(run)
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
         single = choose_segments(run, text_sources(run.config.data), tokenizer)
         if single and heads["next_sentence"]:
             heads = _heads(run)
-            architecture["use_pooler"] = heads["next_sentence"]
-            new = [name for name in new if name in model.head_names(**heads)]
+            if run.family.has_pooler:
+                architecture["use_pooler"] = model.uses_pooler(**heads)
+            new = [name for name in new if name in run.family.head_names(self.name, heads)]
         run.fit_memory(architecture, heads)
         train, validation = read_masked_splits(run, tokenizer)
 

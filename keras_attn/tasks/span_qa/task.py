@@ -60,6 +60,7 @@ class SpanQA(Task):
         config, data = run.config, run.config.data
         _check(config)
         architecture = run.family.choose_architecture(run)
+        new = run.match_heads(run.family.head_names(self.name, {}))
         check_training(run, architecture.get("num_layers", 0))
         questions = _read_splits(run)
         best = choose_best(run, METRICS, questions["validation"])
@@ -99,7 +100,6 @@ class SpanQA(Task):
         threshold = 0.0 if questions["train"].unanswerable else None
         # Before `run.start`, after which the workdir can be loaded for prediction.
         _write_threshold(run, threshold, new=True)
-        other = not run.resumed and run.pretrained and run.pretrained.task != self.name
         newest = {}
 
         def metrics(model, results, logits, stop):
@@ -135,7 +135,7 @@ class SpanQA(Task):
             _hashes(run, questions),
             batches("train"),
             batches("validation"),
-            ("span_dense",) if other else (),
+            new,
             outputs="span_logits",
             metrics=metrics,
             best=best,

@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from keras_attn.families.contract import Family
-from keras_attn.families.step_memory import LayerMemory
+from keras_attn.families.layer_memory import LayerMemory
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.models import BertPretrainer
 from keras_attn.models.classifier import Classifier
@@ -83,7 +83,7 @@ class ToyFamily(Family):
     def min_parameters(self, architecture):
         return architecture["hidden_dim"] * architecture["vocabulary_size"]
 
-    def memory(self, architecture, length, targets):
+    def memory(self, task, architecture, heads, length, targets):
         size = length * architecture["hidden_dim"]
         return LayerMemory(self.min_parameters(architecture), size, 2 * size, size)
 
