@@ -1,5 +1,6 @@
 """Virtual environments for tests that require other packages."""
 
+import fcntl
 import hashlib
 import os
 import subprocess
@@ -22,10 +23,13 @@ def environment(name, requirements):
     python = folder / "bin" / "python"
     wanted = hashlib.sha256("\n".join(requirements).encode()).hexdigest()
     made = folder / "made"
-    if not made.is_file() or made.read_text() != wanted:
-        make_environment(folder)
-        install(python, *requirements)
-        made.write_text(wanted)
+    folder.parent.mkdir(exist_ok=True)
+    with open(folder.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # several processes run tests
+        if not made.is_file() or made.read_text() != wanted:
+            make_environment(folder)
+            install(python, *requirements)
+            made.write_text(wanted)
     return python
 
 
