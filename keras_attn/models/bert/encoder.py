@@ -147,10 +147,9 @@ class BertEncoder(DeclaredInputs, keras.Model):
             )
         require_rates(dropout=dropout)
         require_rates(optional=True, attention_dropout=attention_dropout)
+        require_sizes(low=0, num_segments=num_segments)
         require_not_negative(
-            num_segments=num_segments,
-            layer_norm_epsilon=layer_norm_epsilon,
-            initializer_range=initializer_range,
+            layer_norm_epsilon=layer_norm_epsilon, initializer_range=initializer_range
         )
         if initial_attention not in ("uniform", "neighbours"):
             raise ValueError(
