@@ -20,8 +20,8 @@ class Option(Field):
     reads: bool = False
 
 
-# Formats of tables with labels; see `keras_attn.data.sources.table_formats`.
-TABLES = ("tsv", "quoted_tsv", "csv", "jsonl", "parquet", "label_text")
+# Formats of texts; see `keras_attn.data.sources.table_formats`. All but `lines` may have labels.
+TABLES = ("tsv", "quoted_tsv", "csv", "jsonl", "parquet", "lines", "label_text")
 
 
 def _nothing(*args, **kwargs):
@@ -29,7 +29,8 @@ def _nothing(*args, **kwargs):
 
 
 def _table_formats():
-    return {"evaluate": TABLES, "predict": (*TABLES, "lines")}
+    labeled = tuple(name for name in TABLES if name != "lines")
+    return {"evaluate": labeled, "predict": TABLES}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
