@@ -124,7 +124,8 @@ class Classifier(TaskModel, keras.Model):
 
         Args:
             outputs: Dictionary of the backbone.
-            inputs, training: See the call arguments.
+            inputs: See the call arguments.
+            training: See the call arguments.
 
         Returns:
             Tensor `(B, D)`, or `(B, E, D)` with `cls_positions`.

@@ -299,7 +299,8 @@ class BertEncoder(DeclaredInputs, keras.Model):
         """Returns the input of the first layer, `(B, T, D)`.
 
         Args:
-            inputs, training: See the call arguments.
+            inputs: See the call arguments.
+            training: See the call arguments.
         """
         x = ops.take(self.token_embedding, inputs["token_ids"], axis=0)
         x = ops.cast(x, self.compute_dtype)
