@@ -61,7 +61,7 @@ def test_heads_of_a_new_encoder_look_at_their_neighbours():
     encoder.build()
     ids = np.random.default_rng(0).integers(0, 500, (4, 40))
     layer = encoder.encoder_layers[0]
-    x = encoder.norm(encoder._embed(ids, None, None))
+    x = encoder.embed({"token_ids": ids})
     _, scores = layer.attention(x, x, return_attention_scores=True)
     scores = ops.convert_to_numpy(scores).mean(axis=0)  # (H, T, T)
     rows = np.arange(3, 37)
