@@ -113,11 +113,13 @@ def check_same(old, new, fields):
     for name in sorted({*old, *new}):
         is_fixed = name not in fields or fields[name].resume == "same"
         if is_fixed and old.get(name) != new.get(name):
-            ends = name.removeprefix("train.") in ENDS
+            ends = [f"train.{end}" for end in ENDS]
+            advice = "Restore the old value"
+            if name in ends:
+                advice += f" and leave {' and '.join(end for end in ends if end != name)} unset"
             raise UserError(
-                f"A resumed run cannot change {name}. Restore the old value"
-                f"{' and set no other length of the run' if ends else ''}, or choose another "
-                f"--workdir. Received: {name}={new.get(name)}, was {old.get(name)}"
+                f"A resumed run cannot change {name}. {advice}, or choose another --workdir. "
+                f"Received: {name}={new.get(name)}, was {old.get(name)}"
             )
 
 

@@ -39,11 +39,14 @@ def local_folder(source):
             allow_patterns=_FILES,
             ignore_patterns=["*/*"],  # other formats
         )
-    except Exception as error:  # errors of the network, the hub and its cache have no common class
-        reason = first_line(error)[:200]
+    except huggingface_hub.utils.RepositoryNotFoundError as error:
         raise UserError(
-            f"Cannot download {source}, and it is not in the cache: hf:NAME must be a model on the "
-            f"Hugging Face Hub ({reason})"
+            f"The Hugging Face Hub has no public model {name!r}. Received: {source}"
+        ) from error
+    except Exception as error:  # errors of the network, the hub and its cache have no common class
+        raise UserError(
+            f"Cannot download {source} from the Hugging Face Hub, and it is not in the cache: "
+            f"{first_line(error)[:200]}"
         ) from error
 
 

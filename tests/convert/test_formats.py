@@ -363,6 +363,24 @@ def test_a_model_on_the_hub_is_read_from_its_cache(tmp_path, monkeypatch):
     assert "\n" not in str(error.value)
 
 
+def test_an_unknown_name_and_a_missing_network_are_different_errors(monkeypatch):
+    huggingface_hub = pytest.importorskip("huggingface_hub")
+    missing = huggingface_hub.utils.RepositoryNotFoundError
+
+    def fail(error):
+        def download(*args, **options):
+            raise error
+
+        monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+
+    fail(missing.__new__(missing))  # its arguments depend on the version
+    with pytest.raises(UserError, match="has no public model 'someone/else'"):
+        convert.read("hf:someone/else")
+    fail(OSError("Name or service not known"))
+    with pytest.raises(UserError, match="not in the cache: Name or service not known"):
+        convert.read("hf:someone/else")
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_half_precision_is_read_exactly_as_float32(dtype, tmp_path):
     shutil.copytree(HUGGING_FACE / "pretraining", tmp_path / "model")

@@ -224,8 +224,8 @@ def test_a_resumed_run_cannot_change_from_epochs_to_steps():
     old, new = {"steps": None, "epochs": 2.0}, {"steps": 7, "epochs": None}
     with pytest.raises(
         UserError,
-        match="cannot change train.epochs. .*and set no other length of the run, or choose .*"
-        "Received: train.epochs=None, was 2.0",
+        match="cannot change train.epochs. Restore the old value and leave train.steps and "
+        "train.minutes unset, or choose .*Received: train.epochs=None, was 2.0",
     ):
         check_same({"train": old}, {"train": new}, declared("classification"))
 

@@ -58,7 +58,8 @@ def report_reading_baselines(run, results, baselines):
             ]
         )
     )
-    if results[metric] <= max(scores[metric] for scores in baselines.values()):
+    best = max(scores[metric] for scores in baselines.values())
+    if results[metric] <= best and results[metric] < 1:
         run.say(
             "warning: the model is not better than its baselines. Train for more epochs, on "
             "more questions, or start from a model that was pretrained longer."

@@ -1,5 +1,6 @@
 """Unset fields of finetuning: what is chosen from the model and the data."""
 
+import dataclasses
 import json
 import types
 
@@ -166,6 +167,12 @@ def test_an_equal_baseline_is_a_warning_with_advice():
     run = _run(_pretrained())
     report_baselines(run, equal, _trained(run)[1])
     assert "--config.search.learning_rates=0.0003,0.001,0.003" in run.said[-1]
+
+
+def test_a_perfect_model_is_not_warned_of_a_perfect_baseline():
+    perfect = _baselines([[0.1, 0.9], [0.8, 0.2], [0.7, 0.3]])
+    assert dataclasses.replace(perfect, bag_of_bigrams=1.0).model_is_better
+    assert not dataclasses.replace(perfect, bag_of_bigrams=1.0, model=0.9).model_is_better
 
 
 def test_one_class_for_all_rows_is_a_warning():

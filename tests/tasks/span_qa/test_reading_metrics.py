@@ -2,10 +2,12 @@
 
 import json
 import pathlib
+import types
 
 import pytest
 
 from keras_attn.tasks.span_qa.metrics import f1, normalized, reading_metrics
+from keras_attn.tasks.span_qa.report import report_reading_baselines
 
 GOLDEN = json.loads((pathlib.Path(__file__).parents[2] / "golden/squad_metrics.json").read_text())
 NAMES = {
@@ -76,3 +78,13 @@ def test_a_threshold_that_answers_nothing_is_zero_as_in_the_script_and_decides_s
     assert found["f1"] == found["best_f1"] and found["threshold"] < min(no_answer)
     threshold = found.pop("threshold")
     assert found == reading_metrics(*columns, threshold)
+
+
+@pytest.mark.parametrize(
+    ("model", "baseline", "warnings"), [(1.0, 1.0, 0), (0.9, 0.9, 1), (0.9, 0.8, 0)]
+)
+def test_a_model_below_a_baseline_is_a_warning_unless_it_is_perfect(model, baseline, warnings):
+    lines = []
+    run = types.SimpleNamespace(say=lines.append)
+    report_reading_baselines(run, {"f1": model}, {"sentence": {"f1": baseline}})
+    assert len(lines) == 1 + warnings
