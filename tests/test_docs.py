@@ -62,7 +62,7 @@ def test_python_code_of_a_page_runs(path, folder, monkeypatch):
     monkeypatch.chdir(folder)
     names = {"__name__": "__main__"}
     for line, code in _blocks(path.read_text(encoding="utf-8"), "python"):
-        if "    ...\n" in code:  # an excerpt of a file
+        if "    ...\n" in code:  # an excerpt, see test_adding_members.py
             continue
         compiled = compile("\n" * line + code, path, "exec")
         if not re.search(r"keras_attn\.(finetune|pretrain)\(|served/", code):  # these train a model

@@ -6,16 +6,15 @@ import keras
 from keras import ops
 
 from keras_attn.layers.attentive_conv_pooling import AttentiveConvPooling
-from keras_attn.layers.padded_rnn import add_embedding
-from keras_attn.layers.seeds import drop, dropout_generator, split_seed
-from keras_attn.models.declared_inputs import DeclaredInputs
-from keras_attn.ops.arguments import require_not_negative, require_rates, require_sizes
+from keras_attn.layers.seeds import split_seed
+from keras_attn.models.recurrent.text_encoder import TextEncoder
+from keras_attn.ops.arguments import require_sizes
 from keras_attn.ops.masks import as_mask
 from keras_attn.types import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class AttentiveCNN(DeclaredInputs, keras.Model):
+class AttentiveCNN(TextEncoder):
     """Convolution over the words beside a BiLSTM, whose last states are the query of the pooling.
 
     Each word has the vector `[c_t; h_t]` of a convolution and the BiLSTM, each of size D / 2. The
@@ -73,38 +72,20 @@ class AttentiveCNN(DeclaredInputs, keras.Model):
         name: str | None = "attentive_cnn",
         **kwargs: Any,
     ) -> None:
-        super().__init__(name=name, **kwargs)
-        require_sizes(
-            vocabulary_size=vocabulary_size, hidden_dim=hidden_dim, kernel_size=kernel_size
-        )
-        require_sizes(optional=True, embedding_dim=embedding_dim)
-        require_rates(dropout=dropout)
-        require_not_negative(embedding_stddev=embedding_stddev, initializer_range=initializer_range)
+        sizes = vocabulary_size, hidden_dim, embedding_dim
+        stddevs = embedding_stddev, initializer_range
+        super().__init__(*sizes, *stddevs, dropout, seed, name=name, **kwargs)
+        require_sizes(kernel_size=kernel_size)
         if hidden_dim % 4:
             raise ValueError(
                 "AttentiveCNN: hidden_dim must be a multiple of 4. "
                 f"Received: hidden_dim={hidden_dim}"
             )
-        self.vocabulary_size = vocabulary_size
-        self.hidden_dim = hidden_dim
         self.kernel_size = kernel_size
-        self.embedding_dim = embedding_dim or hidden_dim
-        self.dropout = dropout
-        self.embedding_stddev = embedding_stddev
-        self.initializer_range = initializer_range
-        self.seed = seed
 
     def build(self, input_shape: dict[str, Shape] | None = None) -> None:
         embedding_seed, pooling_seed, dropout_seed = split_seed(self.seed, 3)
-        self.token_embedding = add_embedding(
-            self,
-            "token_embedding",
-            self.vocabulary_size,
-            self.embedding_dim,
-            embedding_seed,
-            self.embedding_stddev,
-        )
-        self.dropout_generator = dropout_generator(self.dropout, dropout_seed, "dropout")
+        self._build_embedding(embedding_seed, dropout_seed)
         self.pooling = AttentiveConvPooling(
             self.hidden_dim // 2,
             self.kernel_size,
@@ -116,24 +97,12 @@ class AttentiveCNN(DeclaredInputs, keras.Model):
         self.pooling.build((None, None, self.embedding_dim))
         self.built = True
 
-    def variables_by_depth(self) -> list[list[keras.Variable]]:
-        """Lists the variables from input to output: embeddings, layer, and the rest.
-
-        Returns:
-            3 lists of variables.
-        """
-        layer = {v.path for v in self.pooling.variables}
-        first = self.token_embedding.path
-        return [
-            [self.token_embedding],
-            list(self.pooling.variables),
-            [v for v in self.variables if v.path not in layer and v.path != first],
-        ]
+    def _depths(self):
+        return [self.pooling]
 
     def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
         mask = as_mask(inputs.get("padding_mask"), "padding_mask")
-        x = ops.take(self.token_embedding, inputs["token_ids"], axis=0)
-        x = drop(ops.cast(x, self.compute_dtype), self.dropout, self.dropout_generator, training)
+        x = self._embed(inputs["token_ids"], training)
         features, hidden, state = self.pooling.encode(x, mask)
         pooled, weights = self.pooling.attention(
             features, mask=mask, query=state, return_attention_scores=True
@@ -147,14 +116,4 @@ class AttentiveCNN(DeclaredInputs, keras.Model):
         }
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "vocabulary_size": self.vocabulary_size,
-            "hidden_dim": self.hidden_dim,
-            "kernel_size": self.kernel_size,
-            "embedding_dim": self.embedding_dim,
-            "dropout": self.dropout,
-            "embedding_stddev": self.embedding_stddev,
-            "initializer_range": self.initializer_range,
-            "seed": self.seed,
-        }
+        return {**super().get_config(), "kernel_size": self.kernel_size}

@@ -7,10 +7,9 @@ from keras import ops
 
 from keras_attn.layers.attention import Attention
 from keras_attn.layers.attention_pooling import AttentionPooling
-from keras_attn.layers.padded_rnn import add_embedding, bidirectional, run_rnn
-from keras_attn.layers.seeds import drop, dropout_generator, split_seed
-from keras_attn.models.declared_inputs import DeclaredInputs
-from keras_attn.ops.arguments import require_not_negative, require_rates, require_sizes
+from keras_attn.layers.padded_rnn import bidirectional, run_rnn
+from keras_attn.layers.seeds import split_seed
+from keras_attn.models.recurrent.text_encoder import TextEncoder
 from keras_attn.ops.masks import as_mask
 from keras_attn.types import Shape, Tensor
 
@@ -18,7 +17,7 @@ QUESTIONS = "attention", "vector"
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class AttentiveReader(DeclaredInputs, keras.Model):
+class AttentiveReader(TextEncoder):
     """Encodes a passage for a question: at each token with the question words that it attends to.
 
     A BiLSTM encodes question and passage separately, `h_t`. A second BiLSTM reads `[h_t; c_t]`,
@@ -78,11 +77,9 @@ class AttentiveReader(DeclaredInputs, keras.Model):
         name: str | None = "attentive_reader",
         **kwargs: Any,
     ) -> None:
-        super().__init__(name=name, **kwargs)
-        require_sizes(vocabulary_size=vocabulary_size, hidden_dim=hidden_dim)
-        require_sizes(optional=True, embedding_dim=embedding_dim)
-        require_rates(dropout=dropout)
-        require_not_negative(embedding_stddev=embedding_stddev, initializer_range=initializer_range)
+        sizes = vocabulary_size, hidden_dim, embedding_dim
+        stddevs = embedding_stddev, initializer_range
+        super().__init__(*sizes, *stddevs, dropout, seed, name=name, **kwargs)
         if question not in QUESTIONS:
             raise ValueError(
                 f"AttentiveReader: question must be one of {', '.join(QUESTIONS)}. "
@@ -92,28 +89,13 @@ class AttentiveReader(DeclaredInputs, keras.Model):
             raise ValueError(
                 f"AttentiveReader: hidden_dim must be even. Received: hidden_dim={hidden_dim}"
             )
-        self.vocabulary_size = vocabulary_size
-        self.hidden_dim = hidden_dim
         self.question = question
-        self.embedding_dim = embedding_dim or hidden_dim
-        self.dropout = dropout
-        self.embedding_stddev = embedding_stddev
-        self.initializer_range = initializer_range
-        self.seed = seed
 
     def build(self, input_shape: dict[str, Shape] | None = None) -> None:
         embedding_seed, encoder_seed, attention_seed, reader_seed, dropout_seed = split_seed(
             self.seed, 5
         )
-        self.token_embedding = add_embedding(
-            self,
-            "token_embedding",
-            self.vocabulary_size,
-            self.embedding_dim,
-            embedding_seed,
-            self.embedding_stddev,
-        )
-        self.dropout_generator = dropout_generator(self.dropout, dropout_seed, "dropout")
+        self._build_embedding(embedding_seed, dropout_seed)
         units, policy = self.hidden_dim // 2, self.dtype_policy
         self.encoder = bidirectional(keras.layers.LSTM, units, encoder_seed, policy, "encoder")
         self.reader = bidirectional(keras.layers.LSTM, units, reader_seed, policy, "reader")
@@ -131,15 +113,8 @@ class AttentiveReader(DeclaredInputs, keras.Model):
         self.reader.build((None, None, 2 * self.hidden_dim))
         self.built = True
 
-    def variables_by_depth(self) -> list[list[keras.Variable]]:
-        """Lists the variables from input to output: embeddings, both BiLSTMs, and the rest.
-
-        Returns:
-            4 lists of variables.
-        """
-        layers = [[self.token_embedding], self.encoder.variables, self.reader.variables]
-        known = {v.path for layer in layers for v in layer}
-        return [*layers, [v for v in self.variables if v.path not in known]]
+    def _depths(self):
+        return [self.encoder, self.reader]
 
     def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
         passage = ops.cast(inputs["segment_ids"], "bool")
@@ -147,8 +122,7 @@ class AttentiveReader(DeclaredInputs, keras.Model):
         real = ops.ones_like(passage) if real is None else real
         passage = ops.logical_and(passage, real)
         question = ops.logical_and(ops.logical_not(passage), real)
-        x = ops.take(self.token_embedding, inputs["token_ids"], axis=0)
-        x = self._drop(ops.cast(x, self.compute_dtype), training)
+        x = self._embed(inputs["token_ids"], training)
         # The outputs are 0 outside the mask.
         hidden = sum(
             run_rnn(self.encoder, x, mask, training=training)[0] for mask in (question, passage)
@@ -164,18 +138,5 @@ class AttentiveReader(DeclaredInputs, keras.Model):
         output, *_ = run_rnn(self.reader, both, real, training=training)
         return {"sequence_output": output, "question_attention": weights}
 
-    def _drop(self, x, training):
-        return drop(x, self.dropout, self.dropout_generator, training)
-
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "vocabulary_size": self.vocabulary_size,
-            "hidden_dim": self.hidden_dim,
-            "question": self.question,
-            "embedding_dim": self.embedding_dim,
-            "dropout": self.dropout,
-            "embedding_stddev": self.embedding_stddev,
-            "initializer_range": self.initializer_range,
-            "seed": self.seed,
-        }
+        return {**super().get_config(), "question": self.question}

@@ -6,13 +6,13 @@ import keras
 from keras import ops
 
 from keras_attn.layers.attention_pooling import AttentionPooling
-from keras_attn.layers.padded_rnn import add_embedding, bidirectional, recurrent, run_rnn
+from keras_attn.layers.padded_rnn import bidirectional, recurrent, run_rnn
 from keras_attn.layers.recurrent import IntraAttentionLSTMCell, SequenceToVector
-from keras_attn.layers.seeds import drop, dropout_generator, split_seed
+from keras_attn.layers.seeds import split_seed
 from keras_attn.layers.unused_arguments import reject_unused
 from keras_attn.models.building import needs_weights
-from keras_attn.models.declared_inputs import DeclaredInputs
-from keras_attn.ops.arguments import require_not_negative, require_rates, require_sizes
+from keras_attn.models.recurrent.text_encoder import TextEncoder
+from keras_attn.ops.arguments import require_sizes
 from keras_attn.ops.masks import as_mask
 from keras_attn.ops.products import linear
 from keras_attn.types import Shape, Tensor
@@ -24,7 +24,7 @@ REDUCTIONS = "attention", "query_attention", "last", "mean", "max"
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class RecurrentEncoder(DeclaredInputs, keras.Model):
+class RecurrentEncoder(TextEncoder):
     """Recurrent encoder without a task head: token ids to vectors.
 
     Args:
@@ -86,11 +86,11 @@ class RecurrentEncoder(DeclaredInputs, keras.Model):
         name: str | None = "recurrent_encoder",
         **kwargs: Any,
     ) -> None:
-        super().__init__(name=name, **kwargs)
-        require_sizes(vocabulary_size=vocabulary_size, num_layers=num_layers, hidden_dim=hidden_dim)
-        require_sizes(optional=True, embedding_dim=embedding_dim, tape_length=tape_length)
-        require_rates(dropout=dropout)
-        require_not_negative(embedding_stddev=embedding_stddev, initializer_range=initializer_range)
+        sizes = vocabulary_size, hidden_dim, embedding_dim
+        stddevs = embedding_stddev, initializer_range
+        super().__init__(*sizes, *stddevs, dropout, seed, name=name, **kwargs)
+        require_sizes(num_layers=num_layers)
+        require_sizes(optional=True, tape_length=tape_length)
         for argument, value, choices in (("cell", cell, CELLS), ("reduce", reduce, REDUCTIONS)):
             if value not in choices:
                 raise ValueError(
@@ -104,18 +104,11 @@ class RecurrentEncoder(DeclaredInputs, keras.Model):
             )
         if cell != "lstmn":
             reject_unused('cell="lstmn"', tape_length=(tape_length, None))
-        self.vocabulary_size = vocabulary_size
         self.num_layers = num_layers
-        self.hidden_dim = hidden_dim
-        self.embedding_dim = embedding_dim or hidden_dim
         self.cell = cell
         self.tape_length = tape_length or (32 if cell == "lstmn" else None)
         self.reduce = reduce
         self.bidirectional = bidirectional
-        self.dropout = dropout
-        self.embedding_stddev = embedding_stddev
-        self.initializer_range = initializer_range
-        self.seed = seed
 
     @classmethod
     def from_size(cls, size: str, vocabulary_size: int, **kwargs: Any) -> Self:
@@ -141,15 +134,7 @@ class RecurrentEncoder(DeclaredInputs, keras.Model):
         embedding_seed, pooling_seed, dropout_seed, *seeds = split_seed(
             self.seed, self.num_layers + 3
         )
-        self.token_embedding = add_embedding(
-            self,
-            "token_embedding",
-            self.vocabulary_size,
-            self.embedding_dim,
-            embedding_seed,
-            self.embedding_stddev,
-        )
-        self.dropout_generator = dropout_generator(self.dropout, dropout_seed, "dropout")
+        self._build_embedding(embedding_seed, dropout_seed)
         self.recurrent_layers = [
             self._recurrent_layer(seed, f"layer_{i}") for i, seed in enumerate(seeds)
         ]
@@ -202,24 +187,15 @@ class RecurrentEncoder(DeclaredInputs, keras.Model):
             **kwargs,
         )
 
-    def variables_by_depth(self) -> list[list[keras.Variable]]:
-        """Lists the variables from input to output: embeddings, each layer, and the rest.
-
-        Returns:
-            `num_layers + 2` lists of variables.
-        """
-        layers = [layer.variables for layer in self.recurrent_layers]
-        known = {self.token_embedding.path, *(v.path for layer in layers for v in layer)}
-        rest = [v for v in self.variables if v.path not in known]
-        return [[self.token_embedding], *layers, rest]
+    def _depths(self):
+        return self.recurrent_layers
 
     def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
         mask = as_mask(inputs.get("padding_mask"), "padding_mask")
-        x = ops.take(self.token_embedding, inputs["token_ids"], axis=0)
-        x = drop(ops.cast(x, self.compute_dtype), self.dropout, self.dropout_generator, training)
+        x = self._embed(inputs["token_ids"], training)
         for layer in self.recurrent_layers:
             x, *states = run_rnn(layer, x, mask, training=training)
-            x = drop(x, self.dropout, self.dropout_generator, training)
+            x = self._drop(x, training)
         last = states[0]  # the first state is the last output
         if self.bidirectional:
             last = ops.concatenate([last, states[len(states) // 2]], axis=-1)
@@ -265,7 +241,7 @@ class RecurrentEncoder(DeclaredInputs, keras.Model):
         if padding_mask is not None:
             shape = ops.shape(token_ids)
             padding_mask = ops.cast(ops.slice(padding_mask, (0, index), shape), "bool")
-        x = ops.cast(ops.take(self.token_embedding, token_ids, axis=0), self.compute_dtype)
+        x = self._embed(token_ids)
         new = []
         for layer, states in zip(self.recurrent_layers, cache, strict=True):
             x, *states = run_rnn(layer, x, padding_mask, states)
@@ -290,16 +266,9 @@ class RecurrentEncoder(DeclaredInputs, keras.Model):
     def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
-            "vocabulary_size": self.vocabulary_size,
             "num_layers": self.num_layers,
-            "hidden_dim": self.hidden_dim,
-            "embedding_dim": self.embedding_dim,
             "cell": self.cell,
             "tape_length": self.tape_length,
             "reduce": self.reduce,
             "bidirectional": self.bidirectional,
-            "dropout": self.dropout,
-            "embedding_stddev": self.embedding_stddev,
-            "initializer_range": self.initializer_range,
-            "seed": self.seed,
         }
