@@ -13,6 +13,11 @@ class _Call(keras.Operation):
         self.layer = layer
 
     def call(self, *args, **kwargs):
+        mixed = self.layer.compute_dtype != self.layer.variable_dtype
+        if mixed and any(getattr(x, "is_meta", False) for x in keras.tree.flatten((args, kwargs))):
+            # Keras does not autocast weights for the meta tensors of PyTorch. After an error it
+            # traces with tensors of ones.
+            raise NotImplementedError
         return self.layer(*args, **kwargs)
 
 
