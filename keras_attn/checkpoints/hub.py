@@ -19,8 +19,7 @@ def local_folder(source):
     Raises:
         UserError: If the model cannot be downloaded and is not in the cache.
     """
-    if not source:
-        raise UserError("A folder with a model is required. Received: --workdir=None")
+    require_folder(source)
     source = os.fspath(source)
     if not source.startswith(PREFIX):
         check_path(source)
@@ -45,6 +44,12 @@ def local_folder(source):
             f"Cannot download {source}, and it is not in the cache: hf:NAME must be a model on the "
             f"Hugging Face Hub ({reason})"
         ) from error
+
+
+def require_folder(source):
+    """Raises a `UserError` if no folder is given."""
+    if not source:
+        raise UserError("A folder with a model is required. Received: --workdir=None")
 
 
 def suggest_folder(folder):
