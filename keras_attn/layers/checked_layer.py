@@ -66,10 +66,11 @@ class CheckedLayer(keras.layers.Layer):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         names = _call_parameters(type(self))  # type: ignore[arg-type]  # classes are hashable
         given = dict(zip(names, args, strict=False)) | kwargs
-        for name, x in given.items():
-            if x is None and names.get(name):
-                raise ValueError(f"{type(self).__name__}: {name} is required. Received: None")
         arguments = {name: x for name, x in given.items() if x is not None}
+        missing = [name for name in given.keys() - arguments.keys() if names.get(name)]
+        # With a projected memory there is no value.
+        if missing and not _has_cache_or_memory(arguments):
+            raise ValueError(f"{type(self).__name__}: {missing[0]} is required. Received: None")
         for name, x in arguments.items():
             (require_tensor if name in self.AXES else require_dense)(type(self).__name__, name, x)
         self.require_axes(
