@@ -130,12 +130,18 @@ class FinetuningDefaults:
                 f"Leave train.learning_rate={train.learning_rate:g} unset: the default for this "
                 f"model is {rate:g}."
             )
-        if origin == RANDOM:
+        pretrains = self._run.family.pretrains
+        if origin == RANDOM and pretrains:
             return "Start from a pretrained model: --pretrained."
         rates = ",".join(f"{_two_digits(factor * rate):g}" for factor in (0.3, 1, 3))
+        last = (
+            "start from a model that was pretrained longer"
+            if pretrains
+            else "choose a family that can be pretrained: --config.model.family"
+        )
         return (
             f"Compare learning rates (--config.search.learning_rates={rates}), train for more "
-            "epochs, or start from a model that was pretrained longer."
+            f"epochs, or {last}."
         )
 
 

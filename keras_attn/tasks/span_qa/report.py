@@ -59,9 +59,14 @@ def report_reading_baselines(run, results, baselines):
         )
     )
     if results[metric] <= max(scores[metric] for scores in baselines.values()):
+        last = (
+            "start from a model that was pretrained longer"
+            if run.family.pretrains
+            else "choose a family that can be pretrained: --config.model.family"
+        )
         run.say(
             "warning: the model is not better than its baselines. Train for more epochs, on "
-            "more questions, or start from a model that was pretrained longer."
+            f"more questions, or {last}."
         )
 
 
