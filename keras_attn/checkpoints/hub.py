@@ -62,6 +62,8 @@ def suggest_folder(folder):
         A sentence to append to an error, or "".
     """
     parent, name = os.path.split(folder.rstrip("/"))
+    if os.path.islink(folder):
+        return ": it is a link to a missing folder"
     beside = os.listdir(parent or ".") if os.path.isdir(parent or ".") else []
     if close := difflib.get_close_matches(name, beside, 1, cutoff=0.8):
         return f". Did you mean {os.path.join(parent, close[0])}?"
