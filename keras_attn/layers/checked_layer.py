@@ -136,7 +136,7 @@ def _call_parameters(kind):
     """Returns `{name: whether the argument is required}` of the call of a layer class."""
     parameters = list(inspect.signature(kind.call).parameters.items())[1:]
     return {
-        name: found.default is found.empty and found.kind == found.POSITIONAL_OR_KEYWORD
+        name: found.default is found.empty and name not in ("args", "kwargs")
         for name, found in parameters
     }
 
