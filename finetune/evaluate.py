@@ -85,6 +85,8 @@ def _metric_lines(found):
 
 def _evaluate(values):
     """Returns the `Task` of the model, and the metrics."""
+    from keras_attn.checkpoints.hub import PREFIX
+    from keras_attn.convert import detect
     from keras_attn.errors import UserError
     from keras_attn.inference.evaluate import measure
     from keras_attn.inference.loading import task_of_workdir
@@ -97,6 +99,8 @@ def _evaluate(values):
     data_flag = TASKS.fields(task.name).data if task else "data"
     data = options.pop(data_flag, None)
     if data is None:
+        if not task and not values.workdir.startswith(PREFIX):
+            detect(values.workdir)  # the folder may be missing, too
         held = f", a model for {task.name}" if task else ""
         given = "".join(f", {name}={value}" for name, value in options.items())
         raise UserError(

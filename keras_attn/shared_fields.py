@@ -165,7 +165,10 @@ TRAINING = {
     "weight_decay": Field(0.01, "weight decay of all weights except biases and layer norms", low=0),
     "clip_norm": Field(1.0, "maximum global norm of the gradients; 0: no clipping", low=0),
     "seed": Field(
-        0, "random seed of weight initialization, data order, masking and dropout", low=0
+        0,
+        "random seed of weight initialization, data order, masking and dropout",
+        low=0,
+        high=2**32 - 1,  # NumPy's bound
     ),
     "accumulate": Field(
         int,

@@ -115,6 +115,11 @@ class Workdir:
             raise UserError(
                 f"Cannot create the folder --workdir={self.path}: {error.message}"
             ) from error
+        if not tf.io.gfile.isdir(self.path):
+            raise UserError(
+                f"Cannot create the folder --workdir={self.path}: it is a link to a missing "
+                "folder. Create that folder, or remove the link"
+            )
         names = {name.rstrip("/") for name in tf.io.gfile.listdir(self.path)}
         self._unused = names <= {"lock"}
 

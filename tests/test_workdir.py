@@ -216,3 +216,12 @@ def test_a_tokenizer_that_has_changed_since_the_run_is_an_error(tmp_path, kind, 
     saved["data_sha256"] = None
     with pytest.raises(UserError, match="config.json has None"):
         workdir.check_tokenizer(saved, (name,))
+
+
+def test_a_link_to_a_missing_folder_is_named(tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "missing")
+    with pytest.raises(UserError, match="link: it is a link to a missing folder"):
+        Workdir(link).create()
+    with pytest.raises(UserError, match="link does not exist: it is a link to a missing folder"):
+        convert.read(link)

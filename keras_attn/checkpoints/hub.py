@@ -19,8 +19,7 @@ def local_folder(source):
     Raises:
         UserError: If the model cannot be downloaded and is not in the cache.
     """
-    if not source:
-        raise UserError("A folder with a model is required. Received: --workdir=None")
+    require_folder(source)
     source = os.fspath(source)
     if not source.startswith(PREFIX):
         check_path(source)
@@ -50,6 +49,12 @@ def local_folder(source):
         ) from error
 
 
+def require_folder(source):
+    """Raises a `UserError` if no folder is given."""
+    if not source:
+        raise UserError("A folder with a model is required. Received: --workdir=None")
+
+
 def suggest_folder(folder):
     """Suggests a correction of a path that does not exist.
 
@@ -60,6 +65,8 @@ def suggest_folder(folder):
         A sentence to append to an error, or "".
     """
     parent, name = os.path.split(folder.rstrip("/"))
+    if os.path.islink(folder):
+        return ": it is a link to a missing folder"
     beside = os.listdir(parent or ".") if os.path.isdir(parent or ".") else []
     if close := difflib.get_close_matches(name, beside, 1, cutoff=0.8):
         return f". Did you mean {os.path.join(parent, close[0])}?"

@@ -180,7 +180,10 @@ def _parse(usage, default_config):
     if config is not None:
         arguments, unset = _check_fields(arguments, config)
         _define_config(config, arguments)
-    rest = flags.FLAGS(arguments)[1:]
+    try:
+        rest = flags.FLAGS(arguments)[1:]
+    except ValueError as error:  # a value for the negation of a boolean flag, as in --nodry_run=1
+        raise UserError(str(error)) from None
     if rest:
         name, has_value, _ = rest[0].partition("=")
         raise UserError(

@@ -40,6 +40,9 @@ def flag_message(error):
     if isinstance(error, flags.UnrecognizedFlagError):
         return f"Unknown flag --{error.flagname}{nearest_flag(error.flagname)}"
     message = " ".join(str(error).split())
+    message = re.sub(
+        r"\('Non-boolean argument to boolean flag', .*\)$", "must be a boolean", message
+    )
     wrong = re.match(r"flag --[\w.]+=(.*): value should be one of <(.*)>$", message)
     return message + (nearest(wrong[1], wrong[2].split("|")) if wrong else "")
 

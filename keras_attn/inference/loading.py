@@ -3,6 +3,7 @@
 import os
 from typing import TYPE_CHECKING, Any
 
+from keras_attn.checkpoints.hub import require_folder
 from keras_attn.convert import read_ready
 from keras_attn.errors import forget_warnings
 from keras_attn.registry import TASKS, family_and_task
@@ -40,5 +41,6 @@ def load(
 
 def task_of_workdir(folder: str) -> "Task | None":
     """Returns the `Task` of a workdir without loading its model; None for other folders."""
+    require_folder(folder)
     known = family_and_task(read_kind(run_folder(folder)))
     return TASKS[known[1]] if known else None

@@ -2,9 +2,11 @@
 
 import functools
 import inspect
+import itertools
 from typing import Any
 
 import keras
+from keras import ops
 
 from keras_attn.layers.shapes import (
     require_axes,
@@ -13,6 +15,7 @@ from keras_attn.layers.shapes import (
     shape_of,
     shape_text,
 )
+from keras_attn.ops.masks import require_mask
 from keras_attn.types import Shape
 
 # The inputs that each mask may belong to; the first one given is used. Layers check other masks
@@ -28,13 +31,28 @@ MASKED_INPUTS = {
     "second_mask": ("second",),
     "source_mask": ("source",),
 }
+# Inputs that are vectors of numbers, not ids, positions or masks.
+_VECTORS = {
+    "query",
+    "value",
+    "key",
+    "inputs",
+    "encoded",
+    "memory",
+    "content",
+    "first",
+    "second",
+    "source",
+    "target",
+}
 
 
 class CheckedLayer(keras.layers.Layer):
     """A layer whose calls validate that inputs are dense tensors with matching shapes.
 
     They raise a ValueError in terms of the arguments, where backends would report an error in terms
-    of their own operations. Subclasses may override:
+    of their own operations. Vectors of integers or booleans are cast to the layer's compute dtype.
+    Subclasses may override:
 
     - `AXES`: The axes of the inputs, in the format of `require_axes`.
     - `SAME_BATCH`: Names of inputs whose batch axis does not broadcast.
@@ -47,16 +65,26 @@ class CheckedLayer(keras.layers.Layer):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         names = _call_parameters(type(self))  # type: ignore[arg-type]  # classes are hashable
-        arguments = dict(zip(names, args, strict=False)) | kwargs
-        arguments = {name: x for name, x in arguments.items() if x is not None}
+        given = dict(zip(names, args, strict=False)) | kwargs
+        arguments = {name: x for name, x in given.items() if x is not None}
+        missing = [name for name in given.keys() - arguments.keys() if names.get(name)]
+        # With a projected memory there is no value.
+        if missing and not _has_cache_or_memory(arguments):
+            raise ValueError(f"{type(self).__name__}: {missing[0]} is required. Received: None")
         for name, x in arguments.items():
             (require_tensor if name in self.AXES else require_dense)(type(self).__name__, name, x)
         self.require_axes(
             **{name: shape_of(x) for name, x in arguments.items() if name in self.AXES}
         )
-        for mask in self.MASKED_INPUTS.keys() & arguments.keys() & set(names):
+        for mask in self.MASKED_INPUTS.keys() & arguments.keys() & names.keys():
             self._check_mask(mask, arguments)
         _require_attention_mask(type(self).__name__, arguments)
+        cast = _Cast(self.compute_dtype)
+        args = tuple(
+            cast(x) if name in _VECTORS else x
+            for name, x in itertools.zip_longest(list(names)[: len(args)], args)
+        )
+        kwargs = {name: cast(x) if name in _VECTORS else x for name, x in kwargs.items()}
         return super().__call__(*args, **kwargs)
 
     def require_axes(self, **shapes: Shape | None) -> None:
@@ -68,6 +96,7 @@ class CheckedLayer(keras.layers.Layer):
         of = next((of for of in self.MASKED_INPUTS[name] if of in arguments), None)
         if not hasattr(mask, "shape") or not hasattr(arguments.get(of), "shape"):
             return
+        require_mask(mask, name)
         shape, expected = tuple(mask.shape), tuple(arguments[of].shape)[:-1]
         if name not in ("query_mask", "memory_mask") and _has_cache_or_memory(arguments):
             expected = (expected[0], None)
@@ -78,9 +107,38 @@ class CheckedLayer(keras.layers.Layer):
             )
 
 
+class _Cast:
+    """Casts integers and booleans to a dtype; the same object becomes the same object."""
+
+    def __init__(self, dtype):
+        self._dtype = dtype
+        self._known = {}
+
+    def __call__(self, x):
+        if id(x) not in self._known:
+            self._known[id(x)] = self._cast(x)
+        return self._known[id(x)]
+
+    def _cast(self, x):
+        if not hasattr(x, "shape") or not hasattr(x, "dtype"):
+            return x
+        dtype = keras.backend.standardize_dtype(x.dtype)
+        if dtype != "bool" and "int" not in dtype:
+            return x
+        found = ops.cast(x, self._dtype)
+        if (mask := getattr(x, "_keras_mask", None)) is not None:
+            found._keras_mask = mask
+        return found
+
+
 @functools.cache
 def _call_parameters(kind):
-    return tuple(inspect.signature(kind.call).parameters)[1:]
+    """Returns `{name: whether the argument is required}` of the call of a layer class."""
+    parameters = list(inspect.signature(kind.call).parameters.items())[1:]
+    return {
+        name: found.default is found.empty and name not in ("args", "kwargs")
+        for name, found in parameters
+    }
 
 
 def _has_cache_or_memory(arguments):

@@ -9,6 +9,7 @@ from keras import ops
 
 from keras_attn.layers.shapes import require_axes, require_tensor, shape_of
 from keras_attn.ops import kernels
+from keras_attn.ops.masks import require_mask
 from keras_attn.types import Tensor
 
 # Whether a model is being exported, so that its calls are traced into a file.
@@ -50,6 +51,9 @@ class DeclaredInputs(_Model):
             {name: shape_of(inputs.get(name)) for name in self.INPUTS},
             self.SAME_BATCH,
         )
+        for name in self.INPUTS:
+            if name.endswith("_mask") and hasattr(inputs.get(name), "dtype"):
+                require_mask(inputs[name], name)
         # If Keras exports a model around this one, ids are floats, which are cast as in Embedding.
         floats = {
             name: ops.cast(x, "int32")

@@ -127,6 +127,10 @@ class TaskModel(Losses):
     OWN_INPUTS: dict[str, str] = {}
 
     def __init__(self, backbone: keras.Model, seed: int | None, **kwargs: Any) -> None:
+        if not isinstance(backbone, keras.Model):
+            raise ValueError(
+                f"{type(self).__name__}: backbone must be a model. Received: backbone={backbone!r}"
+            )
         kwargs.setdefault("dtype", backbone.dtype_policy)
         super().__init__(**kwargs)
         self.backbone = backbone

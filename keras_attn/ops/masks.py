@@ -28,16 +28,21 @@ def as_mask(mask: Tensor | None, name: str = "mask") -> Tensor | MaybeNone:
     if mask is None:
         return None
     mask = ops.convert_to_tensor(mask)
-    dtype = keras.backend.standardize_dtype(mask.dtype)
-    if dtype == "bool":
+    require_mask(mask, name)
+    if keras.backend.standardize_dtype(mask.dtype) == "bool":
         return mask
-    if "int" not in dtype:
+    return ops.not_equal(mask, 0)
+
+
+def require_mask(mask: Tensor, name: str) -> None:
+    """Raises a ValueError for a mask that is neither boolean nor integer; see `as_mask`."""
+    dtype = keras.backend.standardize_dtype(mask.dtype)
+    if dtype != "bool" and "int" not in dtype:
         raise ValueError(
             f"{name} must be boolean or integer, True or 1 where a position may be attended to. "
             f"Convert 1/0 with `{name} > 0.5`, 0/-1e9 with `{name} > -1`, and 1 = masked with "
             f"`{name} < 0.5`. Received: {name} of dtype {dtype}"
         )
-    return ops.not_equal(mask, 0)
 
 
 def padding_mask(lengths: Tensor, max_length: int) -> Tensor:

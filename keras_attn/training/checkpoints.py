@@ -183,8 +183,11 @@ class Checkpoints:
 
         Returns:
             `(values, number)`: the mean arrays by path, and the number of checkpoints.
+
+        Raises:
+            UserError: If the checkpoints have different arrays.
         """
-        total, number, steps = {}, 0, self.steps()
+        total, first, number, steps = {}, {}, 0, self.steps()
         chosen = [
             step
             for step in steps
@@ -202,9 +205,17 @@ class Checkpoints:
                 )
                 continue
             number += 1
+            found = {path: (array.shape, array.dtype) for path, array in values.items()}
+            if (first := first or found) != found:
+                raise UserError(
+                    "Checkpoints to average must have arrays of the same names, shapes and types. "
+                    f"Received: {self._path(f'step-{step}.npz')}, which differs from an earlier one"
+                )
             for path, array in values.items():
                 total[path] = total[path] + array if path in total else np.asarray(array, "float64")
-        return {path: (array / number).astype("float32") for path, array in total.items()}, number
+        # The model checks the dtypes, so that weights of another one are an error.
+        mean = {path: (added / number).astype(first[path][1]) for path, added in total.items()}
+        return mean, number
 
     def _write_index(self, steps):
         path = self._path("index.json")

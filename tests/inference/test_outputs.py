@@ -160,3 +160,9 @@ def test_a_folder_of_another_running_conversion_is_not_removed(tmp_path):
     (target / "model").unlink()
     convert(CLASSIFIER, target)
     assert (target / "config.json").exists() and not (target / "lock").exists()
+
+
+def test_a_missing_folder_is_named_before_missing_data(tmp_path):
+    values = _Flags(workdir=str(tmp_path / "nowhere"), source="a.en", target="a.de")
+    with pytest.raises(UserError, match="nowhere does not exist"):
+        evaluate._evaluate(values)

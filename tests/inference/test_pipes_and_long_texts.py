@@ -11,6 +11,7 @@ import pytest
 
 from keras_attn.data.sources import streams
 from keras_attn.data.sources.files import file_sha256
+from keras_attn.errors import UserError
 from keras_attn.inference.embed_files import embed_file, embed_texts
 from keras_attn.inference.evaluate import evaluate
 from keras_attn.inference.generate_files import generate_texts
@@ -140,3 +141,14 @@ def test_truncated_questions_are_counted(tmp_path, capsys):
     )
     predict_file(READER, str(tmp_path / "x.json"), str(tmp_path / "y.json"))
     assert f"1 text was truncated to the maximum length of {most} tokens" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("folder", [None, ""])
+def test_a_workdir_is_required(folder):
+    for read in (
+        lambda: predict_texts(folder, ["a"]),
+        lambda: embed_texts(folder, ["a"]),
+        lambda: load(folder),
+    ):
+        with pytest.raises(UserError, match="folder with a model is required"):
+            read()

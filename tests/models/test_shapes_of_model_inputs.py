@@ -131,3 +131,17 @@ def test_sizes_that_are_unknown_fit(name):
         ]
         symbols[key] = keras.Input(batch_shape=shape, dtype=x.dtype.name)
     assert model(symbols)
+
+
+@pytest.mark.parametrize("name", [name for name in EVERY_MODEL if "Seq2Seq" in name])
+def test_a_mask_of_floats_is_named_as_its_input(name):
+    model, inputs = _inputs(name)
+    inputs["padding_mask"] = inputs["padding_mask"].astype("float32")
+    with pytest.raises(ValueError, match="^padding_mask must be boolean or integer"):
+        model(inputs)
+
+
+@pytest.mark.parametrize("model", [models.BertClassifier, models.RecurrentClassifier])
+def test_a_backbone_that_is_no_model(model):
+    with pytest.raises(ValueError, match=f"{model.__name__}: backbone must be a model"):
+        model("bert", 2)

@@ -36,6 +36,7 @@ OUT_OF_BOUNDS = {
         "model.dropout": (-0.1, 1.0),
         "train.warmup_fraction": (-0.1, 1.0),
         "train.weight_decay": (-0.1,),
+        "train.seed": (-1, 2**32),
     },
     ("causal_lm", "gpt2"): {"model.max_length": (-1,), "model.dropout": (1.5,)},
     ("permutation_lm", "xlnet"): {

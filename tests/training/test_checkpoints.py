@@ -96,6 +96,19 @@ def test_the_mean_is_over_undamaged_regular_checkpoints_and_the_newest(tmp_path)
     assert count == 2 and "damaged" in warnings[-1]
 
 
+@pytest.mark.parametrize("change", [lambda x: x.astype("float16"), lambda x: x[None]])
+def test_the_mean_hides_no_other_type_or_shape(tmp_path, change):
+    checkpoints = Checkpoints(str(tmp_path / "c"), 3)
+    values = _values(10)
+    other = {path: change(np.asarray(x)) for path, x in values.items()}
+    checkpoints.save(10, other, {})
+    mean, _ = checkpoints.read_mean(2)
+    assert mean["model/a"].dtype == other["model/a"].dtype
+    checkpoints.save(11, values, {})
+    with pytest.raises(UserError, match="step-11.npz, which differs"):
+        checkpoints.read_mean(2)
+
+
 @pytest.mark.parametrize("left", [0, 10, 0.5, -1])
 def test_a_truncated_newest_checkpoint_is_skipped_with_a_warning(tmp_path, left):
     checkpoints, warnings = _saved(tmp_path, 1, 2)

@@ -305,10 +305,14 @@ class iterate_rows:
                     texts[-1] = as_label(values[-1])
                 if any(isinstance(value, dict) for value in values):
                     values = BadRow("fields", "Text and label must be values, not nested objects")
+                elif any(isinstance(value, list) for value in values[: len(values) - label]):
+                    values = BadRow("fields", "A text must be a value, not a list")
                 elif not all(map(is_text, texts)):
+                    escape = r", or correct an escape such as \ud83d" if format == "jsonl" else ""
                     values = BadRow(
                         "encoding",
-                        f"The text must be {self._encoding}; set data.encoding (--encoding)",
+                        f"The text must be {self._encoding}; set data.encoding (--encoding)"
+                        f"{escape}",
                     )
                 else:
                     values = texts

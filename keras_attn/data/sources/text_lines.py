@@ -4,6 +4,7 @@ import codecs
 import contextlib
 import gzip
 import math
+import re
 import zlib
 
 import tensorflow as tf
@@ -17,6 +18,14 @@ _BLOCK = 1 << 22
 MAX_LINE = 1 << 24
 # Longer lines of plain text are split, so that a file without line ends need not fit in memory.
 SPLIT_LINE = 1 << 22
+# The first bytes of compressed files, their format, and what to do.
+_COMPRESSED = [
+    (re.compile(rb"\x1f\x8b"), "gzip", "Rename it so that its name ends in .gz"),
+    (re.compile(rb"BZh\d1AY&SY"), "bzip2", "Decompress it"),
+    (re.compile(rb"\xfd7zXZ\0"), "xz", "Decompress it"),
+    (re.compile(rb"\x28\xb5\x2f\xfd"), "zstd", "Decompress it"),
+    (re.compile(rb"PK\x03\x04"), "zip or office", "Extract it, or save it as text"),
+]
 
 
 def is_gzip(path):
@@ -100,6 +109,18 @@ def line_error(path, position, needed, encoding="utf-8", found=""):
     return UserError(f"{needed}. Received: {display_name(path)}, line {number}{found}")
 
 
+def require_uncompressed(path, start):
+    """Raises a `UserError` for a compressed file, which would be read as text.
+
+    Args:
+        path: Path of the file.
+        start: Its first 10 bytes.
+    """
+    for magic, name, advice in _COMPRESSED:
+        if magic.match(start):
+            raise UserError(f"{display_name(path)} is a {name} file. {advice}")
+
+
 @contextlib.contextmanager
 def open_bytes(path):
     """Opens a file for reading, unzipped; read errors become a UserError."""
@@ -109,6 +130,8 @@ def open_bytes(path):
                 with gzip.GzipFile(fileobj=file, mode="rb") as unzipped:
                     yield unzipped
             else:
+                require_uncompressed(path, file.read(10))
+                file.seek(0)
                 yield file
     except tf.errors.NotFoundError as error:
         raise UserError(f"The file {display_name(path)} does not exist") from error
@@ -205,7 +228,13 @@ def _line_number(path, position, encoding):
 def _open_lines(path, encoding):
     """Opens a file as bytes with `\\n` line ends; wide encodings are converted to UTF-8."""
     with open_bytes(path) as file:
-        yield file if has_byte_lines(encoding) else _AsUTF8(file, encoding)
+        try:
+            yield file if has_byte_lines(encoding) else _AsUTF8(file, encoding)
+        except UnicodeError as error:  # UTF-16 without a byte order mark
+            raise UserError(
+                f"Cannot decode {display_name(path)} as {encoding}: {error}. "
+                "Set data.encoding (--encoding)"
+            ) from None
 
 
 class _AsUTF8:

@@ -15,6 +15,7 @@ from keras_attn.tasks.labels import read_labels
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)")
 # How tools write missing values, in lower case.
 MISSING = ("nan", "na", "n/a", "<na>", "none", "null", "inf", "-inf")
+_MAX_SCORE = 1e15  # sums of squares of more rows than fit in memory are finite in float32
 
 
 class LabelSet:
@@ -220,7 +221,7 @@ def encode_scores(labels, where=None):
     """Encodes the labels of a regression as float32 `(N,)`.
 
     Raises:
-        UserError: If a label is not a finite number.
+        UserError: If a label is not a finite number, or its square is not one in float32.
     """
     scores = np.full(len(labels), np.nan)
     for row, label in enumerate(labels):
@@ -228,11 +229,11 @@ def encode_scores(labels, where=None):
             scores[row] = float(label)
         except ValueError:
             break
-    bad = np.flatnonzero(~(np.abs(scores) <= np.finfo(np.float32).max))
+    bad = np.flatnonzero(~(np.abs(scores) <= _MAX_SCORE))
     if bad.size:
         row = int(bad[0])
         raise UserError(
-            "Labels of a regression must be finite numbers. "
+            "Labels of a regression must be finite numbers, at most 1e15 in absolute value. "
             f"Received: {labels[row]!r} at {_location(row, where)}"
         )
     return scores.astype(np.float32)

@@ -291,7 +291,10 @@ def _label_scale(run, scores, new):
             "label_mean": known.get("label_mean", 0.0),
             "label_deviation": known.get("label_deviation", 1.0),
         }
-    return {"label_mean": float(np.mean(scores)), "label_deviation": float(np.std(scores)) or 1.0}
+    deviation = float(np.std(scores))
+    if not deviation:  # in float32 the squares of small numbers are 0
+        deviation = float(np.std(scores.astype(np.float64))) or 1.0
+    return {"label_mean": float(np.mean(scores)), "label_deviation": deviation}
 
 
 def _write_labels(run, targets, table):

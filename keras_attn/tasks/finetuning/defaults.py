@@ -4,6 +4,8 @@ The measurements behind the rules are in docs/finetuning_defaults.md. The chosen
 to `config.json`, and a resumed run uses them.
 """
 
+from typing import Any
+
 import numpy as np
 
 from keras_attn.defaults import ENDS
@@ -130,12 +132,12 @@ class FinetuningDefaults:
                 f"Leave train.learning_rate={train.learning_rate:g} unset: the default for this "
                 f"model is {rate:g}."
             )
-        if origin == RANDOM:
+        if origin == RANDOM and self._run.family.pretrains:
             return "Start from a pretrained model: --pretrained."
         rates = ",".join(f"{_two_digits(factor * rate):g}" for factor in (0.3, 1, 3))
         return (
             f"Compare learning rates (--config.search.learning_rates={rates}), train for more "
-            "epochs, or start from a model that was pretrained longer."
+            f"epochs, or {better_start(self._run.family)}."
         )
 
 
@@ -157,3 +159,14 @@ def epochs(num_examples, least=EPOCHS):
 
 def _two_digits(value):
     return float(f"{value:.2g}")
+
+
+def better_start(family: Any) -> str:
+    """Returns advice for a model of a family that learned too little.
+
+    Args:
+        family: `keras_attn.families.contract.Family`.
+    """
+    if family.pretrains:
+        return "start from a model that was pretrained longer"
+    return "choose a family that can be pretrained: --config.model.family"

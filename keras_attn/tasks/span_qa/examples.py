@@ -111,7 +111,10 @@ def _rows(name, need_answers, on_bad_text):
 def _answers(question, passage, here, on_bad_text):
     """Returns the texts of the answers, and (start, end) of each, None if it is misplaced."""
     answers = _field(question, "answers", list, here)
-    if question.get("is_impossible") and answers:
+    impossible = question.get("is_impossible")
+    if impossible not in (None, True, False):
+        raise UserError(f"is_impossible must be true or false. Received: {impossible!r} in {here}")
+    if impossible and answers:
         raise UserError(f"An impossible question must not have answers. Received: both in {here}")
     texts, places = [], []
     for answer in answers:

@@ -6,6 +6,7 @@ from keras_attn.counts import counted
 from keras_attn.reports.page import cut, isolated, join, section, table, tag
 from keras_attn.reports.run_report import NAME, about_the_run, write_page
 from keras_attn.reports.sections import MAX_EXAMPLES, curves, figure, numbers
+from keras_attn.tasks.finetuning.defaults import better_start
 from keras_attn.tasks.span_qa.fields import METRICS
 from keras_attn.tasks.span_qa.metrics import normalized, question_scores
 from keras_attn.text.sentences import split_sentences
@@ -62,7 +63,7 @@ def report_reading_baselines(run, results, baselines):
     if results[metric] <= best and results[metric] < 1:
         run.say(
             "warning: the model is not better than its baselines. Train for more epochs, on "
-            "more questions, or start from a model that was pretrained longer."
+            f"more questions, or {better_start(run.family)}."
         )
 
 

@@ -1,9 +1,14 @@
+import bz2
 import glob
+import gzip
+import lzma
 import os
 
 import pytest
 
 from keras_attn.data.sources.files import find_files
+from keras_attn.data.sources.tables import read_table
+from keras_attn.data.sources.text_lines import read_lines
 from keras_attn.errors import UserError
 from keras_attn.io.paths import check_path
 
@@ -120,3 +125,33 @@ def test_a_name_that_is_not_utf_8_is_an_error(tmp_path):
             find_files(source)
     with pytest.raises(UserError, match=r"must be UTF-8. Rename.*workdir=.*caf\\udce9"):
         check_path(path, "workdir")
+
+
+@pytest.mark.parametrize(
+    "compress, message",
+    [
+        (gzip.compress, "gzip file. Rename it so that its name ends in .gz"),
+        (bz2.compress, "bzip2 file. Decompress it"),
+        (lzma.compress, "xz file. Decompress it"),
+        (lambda data: b"PK\x03\x04" + data, "zip or office file"),
+    ],
+)
+def test_compressed_files_are_not_read_as_text_of_another_encoding(tmp_path, compress, message):
+    (tmp_path / "a.csv").write_bytes(compress(b"text\na\n"))
+    path = str(tmp_path / "a.csv")
+    with pytest.raises(UserError, match=message):
+        read_table(path, text="text")
+    with pytest.raises(UserError, match=message):
+        list(read_lines(path))
+    (tmp_path / "b.txt").write_text("BZhang")
+    assert list(read_lines(str(tmp_path / "b.txt"))) == [(0, "BZhang")]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
+def test_a_file_without_a_byte_order_mark_is_named(tmp_path, encoding):
+    path = tmp_path / "a.txt"
+    path.write_bytes("one line\n".encode(f"{encoding}-be"))
+    with pytest.raises(UserError, match=r"(Cannot decode .*a.txt as utf|must be utf).*--encoding"):
+        list(read_lines(str(path), encoding=encoding))
+    with pytest.raises(UserError, match=r"(Cannot decode .*a.txt as utf|must be utf).*--encoding"):
+        read_table(str(path), text="text", encoding=encoding)

@@ -430,3 +430,17 @@ def test_an_object_is_neither_a_text_nor_a_label(tmp_path, column):
     (tmp_path / "t.json").write_text(json.dumps(rows))
     with pytest.raises(UserError, match="not nested objects.*row 1"):
         read_table(str(tmp_path / "t.json"), text="text", label="label")
+
+
+@pytest.mark.parametrize("column", ["text", "other"])
+def test_a_list_of_texts_is_not_one_text(tmp_path, column):
+    rows = {"text": "a", "other": "b", "label": "x"} | {column: ["a", "b"]}
+    (tmp_path / "t.json").write_text(json.dumps(rows))  # as a dict of columns is written
+    with pytest.raises(UserError, match="not a list;.*row 1"):
+        read_table(str(tmp_path / "t.json"), text="text", text_pair="other", label="label")
+
+
+def test_half_a_surrogate_pair_is_no_wrong_encoding(tmp_path):
+    (tmp_path / "t.jsonl").write_text('{"text": "\\ud83d"}\n')
+    with pytest.raises(UserError, match=r"correct an escape such as \\ud83d.*line 1"):
+        read_table(str(tmp_path / "t.jsonl"), text="text")

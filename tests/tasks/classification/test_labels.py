@@ -1,5 +1,7 @@
 """Labels as they stand in tables: classes, any number of them a row, numbers."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from keras_attn.tasks.classification.labels import (
     encode_scores,
     split_labels,
 )
+from keras_attn.tasks.classification.task import _label_scale
 
 
 def test_labels_are_sorted_by_name_or_number():
@@ -41,7 +44,7 @@ def test_label_sets_that_cannot_be_meant_are_errors(labels):
 def test_scores_are_finite_numbers():
     scores = encode_scores(["1", "2.5", "-1e-3"])
     np.testing.assert_array_equal(scores, np.float32([1, 2.5, -0.001]))
-    for bad in ("", "much", "nan", "inf", "1e99"):
+    for bad in ("", "much", "nan", "inf", "1e99", "-1e38"):
         with pytest.raises(UserError, match="row 1"):
             encode_scores(["1", bad, "worse"])
 
@@ -51,6 +54,12 @@ def test_classes_weigh_the_same_and_one_in_the_mean():
     weights = balanced_weights(labels)
     np.testing.assert_allclose(weights.mean(), 1.0)
     np.testing.assert_allclose(np.bincount(labels, weights)[[0, 2, 3]], 8 / 3, rtol=1e-6)
+
+
+def test_the_scale_of_tiny_scores_is_not_lost():
+    scores = encode_scores(["1e-30", "3e-30"])
+    scale = _label_scale(SimpleNamespace(resumed=False), scores, new=True)
+    np.testing.assert_allclose(list(scale.values()), [2e-30, 1e-30], rtol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -228,3 +228,12 @@ def test_a_run_without_fields_chooses_prints_and_keeps_them(tmp_path, capsys):
     more = finetune(config(**{"train.steps": 8}), workdir=str(workdir))
     assert more["steps"] == 8 and "chosen: " not in capsys.readouterr().out
     assert finetune(config(), workdir=str(workdir))["steps"] == 8
+
+
+@pytest.mark.parametrize("family, advised", [("bert", True), ("attentive_cnn", False)])
+def test_pretraining_is_advised_where_the_family_supports_it(family, advised):
+    run = _run()
+    run.family = FAMILIES[family]
+    _, advice = _trained(run)
+    assert ("--pretrained" in advice) == advised
+    assert ("--config.model.family" in advice) != advised

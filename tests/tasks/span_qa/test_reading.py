@@ -270,3 +270,12 @@ def test_batches_are_a_function_of_seed_and_number(tokenizer, tmp_path):
         for name, array in first.batch(number).items():
             np.testing.assert_array_equal(array, again.batch(number)[name])
     assert any((first.batch(n)["label"] != other.batch(n)["label"]).any() for n in range(5))
+
+
+def test_a_text_in_place_of_a_boolean_is_an_error(tmp_path):
+    question = {"id": "i", "question": "q", "is_impossible": "false", "answers": []}
+    paragraph = {"context": "a", "qas": [question]}
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps({"data": [{"paragraphs": [paragraph]}]}))
+    with pytest.raises(UserError, match="is_impossible must be true or false. Received: 'false'"):
+        read_questions(str(path))
