@@ -64,6 +64,11 @@ class Checkpoints:
 
     def _steps_of_files(self):
         if not tf.io.gfile.isdir(self.folder):
+            if tf.io.gfile.exists(self.folder):
+                raise UserError(
+                    f"{self.folder} is a file, where a folder is written. Remove it, or choose "
+                    "another --workdir"
+                )
             return []
         found = (
             re.fullmatch(r"step-(\d+)\.npz", name) for name in tf.io.gfile.listdir(self.folder)

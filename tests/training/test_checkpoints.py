@@ -40,6 +40,12 @@ def test_values_and_state_are_restored(tmp_path):
     assert digest(values) != digest(_values(8))
 
 
+def test_a_file_in_place_of_the_folder_is_an_error_before_training(tmp_path):
+    (tmp_path / "checkpoints").write_text("x")
+    with pytest.raises(UserError, match="checkpoints is a file, where a folder"):
+        Checkpoints(str(tmp_path / "checkpoints")).steps()
+
+
 def test_weights_slots_and_counter_are_restored_without_seeds():
     model, optimizer = _model()
     gradients = [keras.ops.ones(v.shape) for v in model.trainable_variables]

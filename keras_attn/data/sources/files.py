@@ -90,10 +90,20 @@ def _matches(pattern):
         raise
     for path in found:
         check_path(path)
-    found = sorted(path for path in found if not tf.io.gfile.isdir(path))
+    found = sorted(
+        path for path in found if not _is_hidden(path, pattern) and not tf.io.gfile.isdir(path)
+    )
     if not found:
         raise UserError(f"The pattern {pattern} matches no file")
     return found
+
+
+def _is_hidden(path, pattern):
+    """Whether a wildcard matches a leading dot, as in `.x.txt` and `*.txt`."""
+    pairs = zip(reversed(path.split("/")), reversed(pattern.split("/")), strict=False)
+    return "**" not in pattern and any(
+        name.startswith(".") and _MAGIC.match(wanted) for name, wanted in pairs
+    )
 
 
 def _common_extension(folder):
