@@ -7,7 +7,7 @@ import re
 from reprlib import repr as shorten
 
 from keras_attn.checkpoints.tensor_map import Tensors
-from keras_attn.errors import UserError
+from keras_attn.errors import UserError, first_line
 from keras_attn.io.files import check_regular
 from keras_attn.io.json_files import read_object
 
@@ -111,7 +111,6 @@ def _opened(path):
     except UserError:
         raise
     except (safetensors.SafetensorError, OSError, ValueError, TypeError) as error:
-        reason = str(error).splitlines()[0]
         raise UserError(
-            f"Cannot read {path}: not a complete safetensors file ({reason})"
+            f"Cannot read {path}: not a complete safetensors file ({first_line(error)})"
         ) from error
