@@ -14,6 +14,7 @@ from keras_attn.families.layer_memory import (
     embedding_dim,
     encoder_memory,
     feed_forward_dim,
+    learned_positions,
 )
 from keras_attn.registry import FAMILIES, TASKS
 from keras_attn.text.recipes import Kind
@@ -199,9 +200,7 @@ class Family:
         Args:
             architecture: Arguments of the backbone, with `vocabulary_size`.
         """
-        rows = architecture["vocabulary_size"]
-        if architecture.get("positions", "learned") == "learned":
-            rows += architecture.get("max_length") or 0
+        rows = architecture["vocabulary_size"] + learned_positions(architecture)
         feed_forward = 2 * architecture["hidden_dim"] * feed_forward_dim(architecture)
         return rows * embedding_dim(architecture) + architecture["num_layers"] * feed_forward
 
