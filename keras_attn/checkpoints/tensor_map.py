@@ -25,7 +25,10 @@ class ExternalTensor:
         transposed: Whether their tensor is transposed.
         own_shape: Shape of the slice of our variable; None: their shape, transposed if
             `transposed`.
-        row: Row of their tensor to use; None: the whole tensor.
+        row: Row of their tensor to use, with `own_shape`; None: the whole tensor.
+
+    Raises:
+        ValueError: If `row` is set without `own_shape`.
     """
 
     name: str
@@ -33,6 +36,13 @@ class ExternalTensor:
     transposed: bool = False
     own_shape: tuple | None = None
     row: int | None = None
+
+    def __post_init__(self):
+        if self.row is not None and self.own_shape is None:
+            raise ValueError(
+                "ExternalTensor: row requires own_shape. "
+                f"Received: row={self.row} of {self.name}, own_shape=None"
+            )
 
     @property
     def own(self):
