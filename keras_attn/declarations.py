@@ -45,7 +45,8 @@ class EngineFields:
         options: `Field`s of the constructor arguments of the engine, which become flags of
             `pretrain` and `finetune`.
         fixed: Values of config fields that do not apply to the engine, by dotted name, such as
-            `{"train.jit": True}` if it always compiles. Its runs have these values.
+            `{"train.jit": True}` if it always compiles. Its runs have these values, with a warning
+            where the config sets another one.
         check_several_runs: Function that receives the options as keyword arguments, and raises a
             `UserError` if one process cannot train several models consecutively.
         in_cluster: Function that returns whether this process is one of several workers.

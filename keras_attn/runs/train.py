@@ -117,7 +117,7 @@ def _initialize(run, model, plan):
     """Sets the weights before the first step."""
     if run.pretrained:
         run.pretrained.assign(model, plan.new_heads)
-        del run.pretrained  # frees the memory of its weights
+        run.release_pretrained()
     if plan.initialize:
         plan.initialize(model)
 
