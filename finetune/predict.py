@@ -1,4 +1,4 @@
-"""Predicts with a finetuned model: classification, regression or question answering.
+"""Predicts with a finetuned model.
 
     python -m finetune.predict --workdir=runs/sst2 --text='a gripping film'
     python -m finetune.predict --workdir=runs/sst2 --input=reviews.tsv --output=labels.tsv

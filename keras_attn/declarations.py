@@ -131,6 +131,8 @@ class TaskFields:
         formats: Values of `--format` by command ("evaluate" or "predict").
         outputs: File name endings of the output of `finetune.predict`.
         files: Names of the files that the task writes to a workdir.
+        loaded: Class of the result of `keras_attn.load`, with its module, for the API reference;
+            "": not listed there.
         huggingface_class: Suffix of the class names in transformers, such as
             "ForTokenClassification"; None: not supported.
         convert_heads: Arguments of the head by the value of `--task` of `keras_attn.convert`.
@@ -152,6 +154,7 @@ class TaskFields:
     formats: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=_table_formats)
     outputs: tuple[str, ...] = (".tsv", ".csv", ".jsonl", ".json")
     files: tuple[str, ...] = ()
+    loaded: str = ""
     huggingface_class: str | None = None
     convert_heads: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     keras_classes: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)

@@ -35,9 +35,8 @@ def pretrain(
             replaces `config.pretrained`.
         dry_run: Whether to only measure and print an estimate of the cost of the run.
         engine: Name of the engine, one of `keras_attn.registry.ENGINES`.
-        **options: Options of the engine. Those of "tensorflow" are `strategy`: "auto",
-            "one_device", "mirrored", "multi_worker" or "tpu"; `virtual_devices`: number of virtual
-            CPU devices; and `tpu`: address of the TPU.
+        **options: Options of the engine, which `python -m pretrain --engine=NAME --help` lists;
+            for "tensorflow", for example, `strategy="one_device"`.
 
     Returns:
         Dict with the entries of results.json: final validation metrics, steps, speed, versions,
@@ -61,8 +60,7 @@ def finetune(
     engine: str = DEFAULT_ENGINE,
     **options: Any,
 ) -> dict[str, Any]:
-    """Finetunes a model for classification, regression or question answering, or trains a
-    translation model.
+    """Trains a model on labeled data, for the task that `config.data.task` names.
 
     The same call with the same config resumes the run from its newest checkpoint.
 
