@@ -3,9 +3,11 @@
 import importlib
 import inspect
 from collections.abc import Iterator
+from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 from keras_attn.defaults import declared
 from keras_attn.registry import FAMILIES, TASKS
@@ -37,6 +39,17 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for path, content in {**dict(_api_pages()), "configuration.md": _configuration()}.items():
         files.append(File.generated(config, path, content=content))
     return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Inserts the table of families and tasks of README.md into the first page."""
+    return markdown.replace("<!-- families and tasks -->", _families_and_tasks())
+
+
+def _families_and_tasks() -> str:
+    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    section = readme.partition("## Families and tasks\n")[2].partition("\n## ")[0]
+    return section.strip().replace("](docs/", "](")
 
 
 def _api_pages() -> Iterator[tuple[str, str]]:

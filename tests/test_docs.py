@@ -168,6 +168,16 @@ def test_every_public_name_is_in_the_api_reference(generated_pages):
             assert own_page or page.count(f".{public}\n") or page.endswith(f".{public}"), public
 
 
+def test_the_table_of_families_names_each_of_them(generated_pages):
+    assert "<!-- families and tasks -->\n" in (ROOT / "docs/index.md").read_text(encoding="utf-8")
+    table = generated_pages._families_and_tasks()
+    assert table.startswith("| | pretraining |") and "docs/" not in table
+    links = re.findall(r"\]\((.*?\.md)\)", table)
+    assert all((ROOT / "docs" / link).is_file() for link in links)
+    named = table.replace(" ", "_").lower()
+    assert all(family in named.replace("gpt-2", "gpt2") for family in FAMILIES.registered)
+
+
 def test_the_api_reference_lists_what_load_returns(generated_pages):
     page = dict(generated_pages._api_pages())["api/loaded.md"]
     names = {TASKS.fields(task).loaded for task in TASKS.registered} - {""}
