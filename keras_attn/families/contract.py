@@ -46,7 +46,8 @@ class Family:
         packs: Whether finetuning supports `data.pack`, several examples in one row.
         scratch_learning_rate: Default of `train.learning_rate` for finetuning from random weights;
             None: chosen from the size of the model.
-        scratch_epochs: Default of `train.epochs` for the same, which few examples raise.
+        scratch_epochs: Default of `train.epochs` for the same; a run with few examples trains for
+            more epochs.
         pooling: Default of `model.pooling` for finetuning a classifier from other weights.
         released_pooling: Default of `model.pooling` for finetuning a classifier from released
             weights.
@@ -169,11 +170,21 @@ class Family:
         }
 
     def prefix(self, task: str) -> str:
-        """Returns the prefix of the paths of weights in a checkpoint of a task."""
+        """Returns the prefix of the paths of weights in a checkpoint of a task.
+
+        Raises:
+            ValueError: If the task model has no default name.
+        """
         model = self.model_class(task)
         if not model:
             return "model/"
-        return f"model/{inspect.signature(model).parameters['name'].default}/"
+        name = inspect.signature(model).parameters.get("name")
+        if name is None or not isinstance(name.default, str):
+            raise ValueError(
+                f"{model.__name__}: a task model must have an argument `name` with a default, the "
+                f"prefix of its weights. Received: {name}"
+            )
+        return f"model/{name.default}/"
 
     def shapes(self, task: str, architecture: Mapping, heads: Mapping) -> dict | None:
         """Returns the shape of each weight by its path below the task model.

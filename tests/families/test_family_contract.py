@@ -166,3 +166,15 @@ def test_head_names_are_the_layers_beside_the_backbone(family):
         backbone = f"{family.backbone_name}/"
         own = {path.split("/")[0] for path in paths if not path.startswith(backbone)}
         assert own == set(family.model_class(task).head_names(**heads))
+
+
+def test_a_task_model_must_have_a_default_name():
+    class Unnamed:
+        def __init__(self, backbone):
+            pass
+
+    class Nameless(Family):
+        name, task_models = "nameless", {"masked_lm": Unnamed}
+
+    with pytest.raises(ValueError, match="Unnamed: a task model must have an argument `name`"):
+        Nameless().prefix("masked_lm")
