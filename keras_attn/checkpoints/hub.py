@@ -20,7 +20,7 @@ def local_folder(source):
         UserError: If the model cannot be downloaded and is not in the cache.
     """
     if not source:
-        raise UserError("A folder with a model is required. Received: --workdir=None")
+        raise UserError(f"A folder with a model is required. Received: {source!r}")
     source = os.fspath(source)
     if not source.startswith(PREFIX):
         check_path(source)
