@@ -25,7 +25,7 @@ from keras_attn.workdir import Workdir, began_as_released
 
 
 @contextlib.contextmanager
-def open_run(task, family, config, workdir, pretrained, dry_run, compared, engine):
+def open_run(task, family, config, *, workdir, pretrained, dry_run, compared, engine_options):
     """Checks a config, makes the engine, locks the workdir, and yields the `Run`.
 
     The new files of a dry run are removed afterwards, and those of a new run after a `UserError`.
@@ -37,7 +37,7 @@ def open_run(task, family, config, workdir, pretrained, dry_run, compared, engin
         workdir, pretrained: Replace these fields of the config if not None.
         dry_run: Whether to only estimate the cost of the run.
         compared: Whether the run is one of several.
-        engine: Arguments of `make_engine`.
+        engine_options: Arguments of `make_engine`.
     """
     forget_warnings()
     given = {"workdir": workdir, "pretrained": pretrained}
@@ -47,20 +47,20 @@ def open_run(task, family, config, workdir, pretrained, dry_run, compared, engin
             config.workdir = stack.enter_context(tempfile.TemporaryDirectory())
         folder = Workdir(config.workdir)
         # Before TensorFlow is used: clusters and virtual devices can be set up only once.
-        made = make_engine(**engine)
-        for line in _fix_fields(config, declared(task.name, family.name), engine["name"]):
-            if made.is_chief:
+        engine, name = make_engine(**engine_options), engine_options["name"]
+        for line in _fix_fields(config, declared(task.name, family.name), name):
+            if engine.is_chief:
                 warn(line)
         check_batch_size(
-            config.train.get("batch_size", _multiple(config, made)),
+            config.train.get("batch_size", _multiple(config, engine)),
             config.train.accumulate or 1,
-            made.num_replicas,
+            engine.num_replicas,
         )
         if not task.decodes:
-            check_eval_batch_size(config.eval.batch_size, made.num_replicas)
+            check_eval_batch_size(config.eval.batch_size, engine.num_replicas)
         keras.utils.set_random_seed(config.train.seed)
-        stack.enter_context(_locked(folder, made.is_chief, dry_run))
-        yield Run(task, family, config, folder, engine["name"], made, dry_run, compared)
+        stack.enter_context(_locked(folder, engine.is_chief, dry_run))
+        yield Run(task, family, config, folder, name, engine, dry_run, compared)
 
 
 def _checked_config(task, family, config, given):

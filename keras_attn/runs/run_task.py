@@ -47,7 +47,12 @@ def pretrain(
         Stopped: After SIGTERM or Ctrl-C, once a checkpoint is saved.
     """
     return run_task(
-        config, workdir, pretrained, dry_run, command="pretrain", engine={"name": engine, **options}
+        config,
+        workdir,
+        pretrained,
+        dry_run,
+        command="pretrain",
+        engine_options={"name": engine, **options},
     )
 
 
@@ -81,20 +86,21 @@ def finetune(
         UserError: See `pretrain`.
         Stopped: See `pretrain`.
     """
-    run = functools.partial(run_task, command="finetune", engine={"name": engine, **options})
+    engine_options = {"name": engine, **options}
+    run = functools.partial(run_task, command="finetune", engine_options=engine_options)
     if is_repeated(config):
         check_several_runs(engine, **options)
         run = functools.partial(repeat, run)
     return run(config, workdir, pretrained, dry_run)
 
 
-def run_task(config, workdir, pretrained, dry_run, *, command, engine, compared=False):
+def run_task(config, workdir, pretrained, dry_run, *, command, engine_options, compared=False):
     """Executes one run, from the config to the results.
 
     Args:
         config, workdir, pretrained, dry_run: See `keras_attn.pretrain`.
         command: "pretrain" or "finetune"; `data.task` names one of its tasks.
-        engine: Arguments of `make_engine`.
+        engine_options: Arguments of `make_engine`.
         compared: Whether the run is one of several.
 
     Returns:
@@ -104,8 +110,16 @@ def run_task(config, workdir, pretrained, dry_run, *, command, engine, compared=
     pretrained = pretrained or config.get("pretrained")
     task = task_of_config(config, DEFAULT_TASKS[command], command)
     family = _family_of(task, config, workdir, pretrained)
-    given = config, workdir, pretrained, dry_run, compared, engine
-    with open_run(TASKS[task], FAMILIES[family], *given) as run:
+    with open_run(
+        TASKS[task],
+        FAMILIES[family],
+        config,
+        workdir=workdir,
+        pretrained=pretrained,
+        dry_run=dry_run,
+        compared=compared,
+        engine_options=engine_options,
+    ) as run:
         plan = run.task.plan(run)
         hashes = run.start(plan.architecture, plan.heads, plan.hashes)
         results = train(run, plan, hashes)
