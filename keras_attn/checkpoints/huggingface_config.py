@@ -116,7 +116,7 @@ def require_values(config: Mapping, values: Mapping, path: str) -> None:
             )
 
 
-def read_labels(config: Mapping, path: str) -> list[str]:
+def read_id2label(config: Mapping, path: str) -> list[str]:
     """Returns the class names in `id2label`.
 
     Raises:

@@ -70,10 +70,14 @@ def read_tensors(folder):
 
 
 def write_tensors(folder, tensors):
-    """Writes model.safetensors from `{name: array}`; raises an `OSError` if it cannot."""
+    """Writes model.safetensors from an iterable of (name, array).
+
+    Raises:
+        OSError: If it cannot.
+    """
     save_file = _safetensors("safetensors.numpy").save_file
     try:
-        save_file(tensors, os.path.join(folder, WEIGHTS), metadata={"format": "pt"})
+        save_file(dict(tensors), os.path.join(folder, WEIGHTS), metadata={"format": "pt"})
     except _safetensors("safetensors").SafetensorError as error:
         raise OSError(str(error)) from error
 
