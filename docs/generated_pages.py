@@ -3,9 +3,11 @@
 import importlib
 import inspect
 from collections.abc import Iterator
+from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 from keras_attn.defaults import declared
 from keras_attn.registry import FAMILIES, TASKS
@@ -20,28 +22,16 @@ MODULES = {
     "keras_attn.visualize": "Plots and pages of attention weights.",
     "keras_attn.convert": "Reading and writing checkpoints of other libraries.",
 }
-# Modules without `__all__` whose members are public: classes that `load` returns, and contracts.
+# Modules without `__all__` whose members are public.
 MEMBERS = {
     "keras_attn.convert": ("convert", "read"),
-    "keras_attn.tasks.embedder": ("Embedder",),
-    "keras_attn.tasks.masked_lm.mask_filler": ("MaskFiller",),
-    "keras_attn.tasks.classification.predictor": ("Predictor",),
-    "keras_attn.tasks.span_qa.answerer": ("Answerer",),
-    "keras_attn.tasks.causal_lm.generator": ("Generator",),
-    "keras_attn.tasks.translation.translator": ("Translator",),
     "keras_attn.registry": ("Registry",),
     "keras_attn.families.contract": ("Family",),
     "keras_attn.tasks.contract": ("Task", "Plan"),
     "keras_attn.training.engines.contract": ("Engine", "Evaluator"),
     "keras_attn.checkpoints.trained_model": ("TrainedModel",),
 }
-EXTENSION_API = (
-    "keras_attn.registry",
-    "keras_attn.families.contract",
-    "keras_attn.tasks.contract",
-    "keras_attn.training.engines.contract",
-    "keras_attn.checkpoints.trained_model",
-)
+EXTENSION_API = tuple(name for name in MEMBERS if name not in MODULES)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -49,6 +39,17 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for path, content in {**dict(_api_pages()), "configuration.md": _configuration()}.items():
         files.append(File.generated(config, path, content=content))
     return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Inserts the table of families and tasks of README.md into the first page."""
+    return markdown.replace("<!-- families and tasks -->", _families_and_tasks())
+
+
+def _families_and_tasks() -> str:
+    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    section = readme.partition("## Families and tasks\n")[2].partition("\n## ")[0]
+    return section.strip().replace("](docs/", "](")
 
 
 def _api_pages() -> Iterator[tuple[str, str]]:
@@ -61,27 +62,14 @@ def _api_pages() -> Iterator[tuple[str, str]]:
         ]
         lines = [f"# {name}", summary, *(f"::: {_home(module, name, one)}" for one in public)]
         yield f"api/{name.removeprefix('keras_attn.')}.md", "\n\n".join(lines)
-    loaded = [name for name in MEMBERS if name not in (*MODULES, *EXTENSION_API)]
-    yield (
-        "api/loaded.md",
-        _members(
-            "Loaded models", "What `keras_attn.load` returns, by the task of the model.", loaded
-        ),
-    )
-    yield (
-        "api/extending.md",
-        _members("Extending", "Contracts of families, tasks and engines.", EXTENSION_API),
-    )
-
-
-def _members(title, summary, modules):
-    return "\n\n".join(
-        [
-            f"# {title}",
-            summary,
-            *(f"::: {module}.{member}" for module in modules for member in MEMBERS[module]),
-        ]
-    )
+    loaded = sorted(filter(None, (TASKS.fields(task).loaded for task in TASKS)))
+    contracts = [f"{module}.{name}" for module in EXTENSION_API for name in MEMBERS[module]]
+    for path, title, summary, names in (
+        ("loaded", "Loaded models", "What `keras_attn.load` returns, by the task.", loaded),
+        ("extending", "Extending", "Contracts of families, tasks and engines.", contracts),
+    ):
+        lines = [f"# {title}", summary, *(f"::: {name}" for name in names)]
+        yield f"api/{path}.md", "\n\n".join(lines)
 
 
 def _home(module, name, public):

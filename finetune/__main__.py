@@ -1,4 +1,4 @@
-"""Finetunes a model for classification, regression or question answering, or trains a translator.
+"""Trains a model on labeled data: finetuning, or translation from random weights.
 
     python -m finetune --config=sst2 --pretrained=runs/mini --workdir=runs/sst2 \\
         --config.data.train=SST-2/train.tsv --config.data.validation=SST-2/dev.tsv

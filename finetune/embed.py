@@ -16,7 +16,9 @@ from keras_attn.errors import UserError
 
 
 def define_flags():
-    flags.DEFINE_string("workdir", None, "A workdir, or a checkpoint of another library.")
+    flags.DEFINE_string(
+        "workdir", None, "A workdir, or a checkpoint of another library.", required=True
+    )
     flags.DEFINE_multi_string("text", None, "Text to embed.")
     flags.DEFINE_string(
         "input", None, "TSV, CSV, JSONL, Parquet or text file, a glob, or - for standard input."

@@ -1,4 +1,4 @@
-"""Predicts with a finetuned model: classification, regression or question answering.
+"""Predicts with a finetuned model.
 
     python -m finetune.predict --workdir=runs/sst2 --text='a gripping film'
     python -m finetune.predict --workdir=runs/sst2 --input=reviews.tsv --output=labels.tsv
@@ -36,7 +36,7 @@ from keras_attn.errors import UserError
 
 
 def define_flags():
-    flags.DEFINE_string("workdir", None, "Working directory of a finetuning run.")
+    flags.DEFINE_string("workdir", None, "Working directory of a finetuning run.", required=True)
     flags.DEFINE_multi_string("text", None, "Text to classify, or a question.")
     flags.DEFINE_multi_string(
         "text_pair", None, "Second text of a pair, or the passage of a question."

@@ -45,7 +45,8 @@ class EngineFields:
         options: `Field`s of the constructor arguments of the engine, which become flags of
             `pretrain` and `finetune`.
         fixed: Values of config fields that do not apply to the engine, by dotted name, such as
-            `{"train.jit": True}` if it always compiles. Its runs have these values.
+            `{"train.jit": True}` if it always compiles. Its runs have these values, with a warning
+            where the config sets another one.
         check_several_runs: Function that receives the options as keyword arguments, and raises a
             `UserError` if one process cannot train several models consecutively.
         in_cluster: Function that returns whether this process is one of several workers.
@@ -130,6 +131,8 @@ class TaskFields:
         formats: Values of `--format` by command ("evaluate" or "predict").
         outputs: File name endings of the output of `finetune.predict`.
         files: Names of the files that the task writes to a workdir.
+        loaded: Class of the result of `keras_attn.load`, with its module, for the API reference;
+            "": not listed there.
         huggingface_class: Suffix of the class names in transformers, such as
             "ForTokenClassification"; None: not supported.
         convert_heads: Arguments of the head by the value of `--task` of `keras_attn.convert`.
@@ -151,6 +154,7 @@ class TaskFields:
     formats: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=_table_formats)
     outputs: tuple[str, ...] = (".tsv", ".csv", ".jsonl", ".json")
     files: tuple[str, ...] = ()
+    loaded: str = ""
     huggingface_class: str | None = None
     convert_heads: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     keras_classes: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)

@@ -97,7 +97,10 @@ def match_task(config: ml_collections.ConfigDict, task: str, family: str | None 
 
 def _delete(config, path):
     *groups, name = path.split(".")
-    del functools.reduce(operator.getitem, groups, config)[name]
+    group = functools.reduce(operator.getitem, groups, config)
+    del group[name]
+    if groups and not group:
+        _delete(config, ".".join(groups))
 
 
 def _add_missing(config, defaults):
@@ -114,15 +117,22 @@ def _add_missing(config, defaults):
 def select_task(config: ml_collections.ConfigDict, named: str) -> None:
     """Changes a config to the task of a new `data.task`, if that task has other fields.
 
+    The default family of the old task changes to that of the new one.
+
     Args:
         config: ConfigDict, which is changed.
         named: New value of `data.task`.
     """
     old = task_of_config(config, DEFAULT_TASKS["finetune"])
     new = task_of_config({"data": {"task": named}}, old, TASKS.fields(old).command)
-    if declared(new).keys() != declared(old).keys():
-        match_task(config, new)
-        config.data.task = named
+    family, default = config.model.get("family"), TASKS.fields(new).family
+    if family == TASKS.fields(old).family != default:
+        _change(config, declared(old, family), new, default)
+    elif declared(new, family).keys() != declared(old, family).keys():
+        match_task(config, new, family)
+    else:
+        return
+    config.data.task = named
 
 
 def select_family(config: ml_collections.ConfigDict, named: str) -> None:
@@ -141,12 +151,23 @@ def select_family(config: ml_collections.ConfigDict, named: str) -> None:
     old = declared(task, config.model.get("family"))
     if TASKS.fields(task).command == "pretrain":
         task = family.pretrains
+    _change(config, old, task, named)
+    config.model.family = named
+
+
+def _change(config, old, task, family):
+    """Changes a config to a task and a family, and fields at their defaults to the new defaults.
+
+    Args:
+        config: ConfigDict, which is changed.
+        old: `Field`s of the config by dotted name.
+        task, family: Names.
+    """
     with config.unlocked():
         for path, value in list(fields(config)):
             if path in old and value == old[path].value:
                 _delete(config, path)
-        match_task(config, task, named)
-    config.model.family = named
+        match_task(config, task, family)
 
 
 def _config(table):

@@ -58,6 +58,12 @@ def first_line(error):
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
+def listed(names):
+    """Returns up to three names of a list and the number of the others, or "none"."""
+    shown = ", ".join(names[:3]) or "none"
+    return shown + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
 def check_counts(**counts):
     """Raises a `UserError` if an argument is not a positive integer."""
     for name, count in counts.items():

@@ -167,6 +167,7 @@ ENGINES = Registry(
 )
 
 DEFAULT_ENGINE = "tensorflow"
+UNRECORDED_ENGINE = "tensorflow"  # of version 0.1, whose config.json does not name it
 # The default task of each command.
 DEFAULT_TASKS = {"pretrain": "masked_lm", "finetune": "classification"}
 

@@ -13,7 +13,10 @@ from keras_attn.errors import UserError
 
 def define_flags():
     flags.DEFINE_string(
-        "workdir", None, "A pretrained workdir, or a checkpoint of another library."
+        "workdir",
+        None,
+        "A pretrained workdir, or a checkpoint of another library.",
+        required=True,
     )
     flags.DEFINE_multi_string("text", None, "Text with [MASK].")
     flags.DEFINE_integer("top", 5, "Number of predictions per [MASK].", lower_bound=1)

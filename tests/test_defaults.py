@@ -248,6 +248,26 @@ def test_selecting_a_task_changes_the_fields_of_a_config():
 
 
 @pytest.mark.parametrize(
+    ("config", "task", "wanted"),
+    [
+        (pretraining_defaults(), "causal_lm", language_modeling_defaults()),
+        (language_modeling_defaults(), "masked_lm", pretraining_defaults()),
+        (translation_defaults(), "classification", finetuning_defaults()),
+        # A family that was chosen stays.
+        (
+            default_config("causal_lm", "lstm"),
+            "permutation_lm",
+            default_config("permutation_lm", "lstm"),
+        ),
+    ],
+)
+def test_selecting_a_task_changes_the_default_family(config, task, wanted):
+    select_task(config, task)
+    wanted.data.task = task
+    assert config.to_dict() == wanted.to_dict()
+
+
+@pytest.mark.parametrize(
     ("config", "family", "wanted"),
     [
         (pretraining_defaults(), "gpt2", language_modeling_defaults()),

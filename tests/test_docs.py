@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import inspect
 import pathlib
 import re
 import shlex
@@ -12,7 +13,7 @@ import pytest
 
 from keras_attn.cli.config_files import config_folder, load_config
 from keras_attn.defaults import fields
-from keras_attn.registry import FAMILIES
+from keras_attn.registry import FAMILIES, TASKS
 
 ROOT = pathlib.Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -165,6 +166,25 @@ def test_every_public_name_is_in_the_api_reference(generated_pages):
         for public in getattr(module, "__all__", ()):
             own_page = f"api/{public}.md" in pages
             assert own_page or page.count(f".{public}\n") or page.endswith(f".{public}"), public
+
+
+def test_the_table_of_families_names_each_of_them(generated_pages):
+    assert "<!-- families and tasks -->\n" in (ROOT / "docs/index.md").read_text(encoding="utf-8")
+    table = generated_pages._families_and_tasks()
+    assert table.startswith("| | pretraining |") and "docs/" not in table
+    links = re.findall(r"\]\((.*?\.md)\)", table)
+    assert all((ROOT / "docs" / link).is_file() for link in links)
+    named = table.replace(" ", "_").lower()
+    assert all(family in named.replace("gpt-2", "gpt2") for family in FAMILIES.registered)
+
+
+def test_the_api_reference_lists_what_load_returns(generated_pages):
+    page = dict(generated_pages._api_pages())["api/loaded.md"]
+    names = {TASKS.fields(task).loaded for task in TASKS.registered} - {""}
+    assert {line.removeprefix("::: ") for line in page.splitlines()[4::2]} == names
+    for name in names:
+        module, _, loaded = name.rpartition(".")
+        assert inspect.isclass(getattr(importlib.import_module(module), loaded))
 
 
 def test_the_configuration_reference_has_the_fields_of_every_family(generated_pages):

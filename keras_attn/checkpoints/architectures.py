@@ -7,6 +7,7 @@ from reprlib import repr as shorten
 
 import keras
 
+from keras_attn.counts import counted
 from keras_attn.errors import UserError
 
 # Bounds the work that a damaged config.json can cause; the deepest models have 48 layers.
@@ -132,6 +133,21 @@ def require_arguments(given, needed, sentence):
     for name, value in needed.items():
         if given[name] != value:
             raise UserError(f"{sentence.format(f'{name}={value}')} Received: {name}={given[name]}")
+
+
+def check_rows(tokens, rows, folder):
+    """Raises a `UserError` if a vocabulary is larger than the embedding matrix.
+
+    Args:
+        tokens: List of tokens.
+        rows: Number of rows of the embedding matrix.
+        folder: Name of the folder, for the message.
+    """
+    if len(tokens) > rows:
+        raise UserError(
+            "The vocabulary must not be larger than the embedding matrix. Received: "
+            f"{counted(len(tokens), 'token')}, {counted(rows, 'row')} in {folder}"
+        )
 
 
 def check_size(min_size, weights, source):

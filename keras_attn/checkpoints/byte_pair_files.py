@@ -5,8 +5,8 @@ from reprlib import repr as shorten
 
 import tensorflow as tf
 
+from keras_attn.checkpoints.architectures import check_rows
 from keras_attn.checkpoints.huggingface_config import read_optional
-from keras_attn.counts import counted
 from keras_attn.errors import UserError
 from keras_attn.io.json_files import write_json
 from keras_attn.text.byte_pairs import (
@@ -68,11 +68,7 @@ def padded_tokenizer(tokens, merges, rows, folder, append_eos=True):
     Raises:
         UserError: If the vocabulary is larger than the embedding matrix.
     """
-    if len(tokens) > rows:
-        raise UserError(
-            "The vocabulary must not be larger than the embedding matrix. Received: "
-            f"{counted(len(tokens), 'token')}, {counted(rows, 'row')} in {folder}"
-        )
+    check_rows(tokens, rows, folder)
     names = map(padding_row_name, range(len(tokens), rows))
     return BytePairTokenizer([*tokens, *names], merges, folder, append_eos)
 

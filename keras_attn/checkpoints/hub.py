@@ -52,7 +52,7 @@ def local_folder(source):
 def require_folder(source):
     """Raises a `UserError` if no folder is given."""
     if not source:
-        raise UserError("A folder with a model is required. Received: --workdir=None")
+        raise UserError(f"A folder with a model is required. Received: {source!r}")
 
 
 def suggest_folder(folder):

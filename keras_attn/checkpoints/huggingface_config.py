@@ -17,18 +17,16 @@ def models_of(family: Any, prefix: str, own: Mapping[str, str]) -> dict[str, str
     Args:
         family: `keras_attn.families.contract.Family`.
         prefix: Prefix of the class names, such as "Bert".
-        own: Classes that no task declares, for pretraining and without a head, and their tasks. The
-            preferred class of a task is first.
+        own: Further classes, for pretraining and without a head, and their tasks; they replace
+            those that tasks declare. The preferred class of a task is first.
     """
     suffixes = {task: TASKS.fields(task).huggingface_class for task in TASKS}
-    return {
-        **own,
-        **{
-            prefix + suffix: task
-            for task, suffix in suffixes.items()
-            if suffix and family.supports(task)
-        },
+    declared = {
+        prefix + suffix: task
+        for task, suffix in suffixes.items()
+        if suffix and family.supports(task)
     }
+    return {**own, **declared, **own}  # first, and not replaced
 
 
 def read_config(
@@ -118,7 +116,7 @@ def require_values(config: Mapping, values: Mapping, path: str) -> None:
             )
 
 
-def read_labels(config: Mapping, path: str) -> list[str]:
+def read_id2label(config: Mapping, path: str) -> list[str]:
     """Returns the class names in `id2label`.
 
     Raises:

@@ -4,7 +4,7 @@ import contextlib
 import os
 
 from keras_attn.checkpoints.tensor_map import Tensors
-from keras_attn.errors import UserError
+from keras_attn.errors import UserError, first_line
 from keras_attn.io.json_files import write_json
 
 CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.weights.h5", "tokenizer.json"
@@ -89,7 +89,7 @@ def _opened(path):
         raise
     except (OSError, RuntimeError, KeyError, ValueError, TypeError) as error:
         raise UserError(
-            f"Cannot read {path}: not a complete HDF5 file ({str(error).splitlines()[0]})"
+            f"Cannot read {path}: not a complete HDF5 file ({first_line(error)})"
         ) from error
 
 

@@ -7,7 +7,7 @@ import re
 from reprlib import repr as shorten
 
 from keras_attn.checkpoints.tensor_map import Tensors
-from keras_attn.errors import UserError
+from keras_attn.errors import UserError, first_line
 from keras_attn.io.files import check_regular
 from keras_attn.io.json_files import read_object
 
@@ -70,10 +70,14 @@ def read_tensors(folder):
 
 
 def write_tensors(folder, tensors):
-    """Writes model.safetensors from `{name: array}`; raises an `OSError` if it cannot."""
+    """Writes model.safetensors from an iterable of (name, array).
+
+    Raises:
+        OSError: If it cannot.
+    """
     save_file = _safetensors("safetensors.numpy").save_file
     try:
-        save_file(tensors, os.path.join(folder, WEIGHTS), metadata={"format": "pt"})
+        save_file(dict(tensors), os.path.join(folder, WEIGHTS), metadata={"format": "pt"})
     except _safetensors("safetensors").SafetensorError as error:
         raise OSError(str(error)) from error
 
@@ -111,7 +115,6 @@ def _opened(path):
     except UserError:
         raise
     except (safetensors.SafetensorError, OSError, ValueError, TypeError) as error:
-        reason = str(error).splitlines()[0]
         raise UserError(
-            f"Cannot read {path}: not a complete safetensors file ({reason})"
+            f"Cannot read {path}: not a complete safetensors file ({first_line(error)})"
         ) from error

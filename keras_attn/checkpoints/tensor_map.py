@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from keras_attn.errors import UserError
+from keras_attn.errors import UserError, listed
 from keras_attn.io.finite import check_weights
 from keras_attn.ops.shared_memory import as_tensor, new_array
 
@@ -25,7 +25,10 @@ class ExternalTensor:
         transposed: Whether their tensor is transposed.
         own_shape: Shape of the slice of our variable; None: their shape, transposed if
             `transposed`.
-        row: Row of their tensor to use; None: the whole tensor.
+        row: Row of their tensor to use, with `own_shape`; None: the whole tensor.
+
+    Raises:
+        ValueError: If `row` is set without `own_shape`.
     """
 
     name: str
@@ -33,6 +36,13 @@ class ExternalTensor:
     transposed: bool = False
     own_shape: tuple | None = None
     row: int | None = None
+
+    def __post_init__(self):
+        if self.row is not None and self.own_shape is None:
+            raise ValueError(
+                "ExternalTensor: row requires own_shape. "
+                f"Received: row={self.row} of {self.name}, own_shape=None"
+            )
 
     @property
     def own(self):
@@ -130,7 +140,7 @@ class Tensors:
         if missing or left:
             raise UserError(
                 f"The tensors in {self.source} do not match the model. "
-                f"Missing: {_few(missing)}; unknown: {_few(left)}"
+                f"Missing: {listed(missing)}; unknown: {listed(left)}"
             )
         for piece in pieces:
             shape, dtype = self.header[piece.name]
@@ -190,7 +200,7 @@ def split(layout, weights):
     if missing or left:
         raise UserError(
             "The weights do not match the checkpoint format. "
-            f"Missing: {_few(missing)}; not supported: {_few(left)}"
+            f"Missing: {listed(missing)}; not supported: {listed(left)}"
         )
     rows = {}
     for path, pieces in layout.items():
@@ -212,8 +222,3 @@ def _blocks(shape):
     rows = max(1, _BLOCK * shape[0] // max(1, math.prod(shape)))
     # Some objects do not support slices beyond the last row.
     return [slice(start, min(start + rows, shape[0])) for start in range(0, shape[0], rows)]
-
-
-def _few(names):
-    shown = ", ".join(names[:3]) or "none"
-    return shown + (f" and {len(names) - 3} more" if len(names) > 3 else "")

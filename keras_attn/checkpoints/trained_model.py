@@ -96,18 +96,16 @@ class TrainedModel:
         return dataclasses.replace(self, lowercase=chosen, tokenizer=tokenizer)
 
     def head_of(self, path: str) -> str:
-        """Returns the name of the head, or of the pooler, that a path of weights belongs to."""
-        return path.removeprefix(f"{self.family.backbone_name}/").split("/")[0]
+        """Returns the name of the head, of the pooler, or of the rest of the backbone, to which a
+        path of weights belongs.
+        """
+        is_pooler = path.startswith(f"{self.family.backbone_name}/pooler/")
+        return "pooler" if is_pooler else path.split("/")[0]
 
     @property
     def head_names(self) -> set[str]:
         """Names of the heads that have weights, and of the pooler if it has."""
-        backbone = f"{self.family.backbone_name}/"
-        return {
-            self.head_of(path)
-            for path in self.weights
-            if not path.startswith(backbone) or path.startswith(f"{backbone}pooler/")
-        }
+        return {self.head_of(path) for path in self.weights} - {self.family.backbone_name}
 
     def match_heads(self, wanted: list, new: bool) -> tuple[list, list]:
         """Compares the heads of a run with the heads of this model.

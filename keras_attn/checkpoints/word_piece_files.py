@@ -3,8 +3,8 @@
 import os
 from reprlib import repr as shorten
 
+from keras_attn.checkpoints.architectures import check_rows
 from keras_attn.checkpoints.huggingface_config import read_optional
-from keras_attn.counts import counted
 from keras_attn.errors import UserError
 from keras_attn.io.json_files import write_json
 from keras_attn.text.vocabulary import (
@@ -92,11 +92,7 @@ def padded_tokenizer(vocabulary, lowercase, rows, folder):
     Raises:
         UserError: If the vocabulary is larger than the embedding matrix.
     """
-    if len(vocabulary) > rows:
-        raise UserError(
-            "The vocabulary must not be larger than the embedding matrix. Received: "
-            f"{counted(len(vocabulary), 'token')}, {counted(rows, 'row')} in {folder}"
-        )
+    check_rows(vocabulary, rows, folder)
     names = [f"[row {n}]" for n in range(len(vocabulary), rows)]
     return WordPieceTokenizer([*vocabulary, *names], bool(lowercase))
 

@@ -11,7 +11,7 @@ from reprlib import repr as shorten
 from typing import TYPE_CHECKING, Any
 
 from keras_attn.checkpoints.hub import local_folder, suggest_folder
-from keras_attn.errors import UserError, nearest
+from keras_attn.errors import UserError, first_line, nearest
 from keras_attn.registry import FAMILIES, TASKS, family_and_task
 
 if TYPE_CHECKING:
@@ -24,12 +24,20 @@ def head_choices() -> dict[str, tuple[str, dict]]:
     """Returns the task and the arguments of the head for each value of `task` and `--task`.
 
     They are the `convert_heads` of all tasks.
+
+    Raises:
+        UserError: If two tasks declare the same value.
     """
-    return {
-        value: (task, dict(heads))
-        for task in TASKS
-        for value, heads in TASKS.fields(task).convert_heads.items()
-    }
+    choices: dict[str, tuple[str, dict]] = {}
+    for task in TASKS:
+        for value, heads in TASKS.fields(task).convert_heads.items():
+            if value in choices:
+                raise UserError(
+                    f"The tasks {choices[value][0]} and {task} declare the same --task={value} of "
+                    "keras_attn.convert. Rename one of them"
+                )
+            choices[value] = task, dict(heads)
+    return choices
 
 
 def _module(family, format):
@@ -221,7 +229,7 @@ def convert(
         with _empty_folder(target):
             _module(family, format).write(target, trained)
     except (OSError, tf.errors.OpError) as error:
-        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        reason = getattr(error, "strerror", None) or first_line(error)
         raise UserError(
             f"Cannot convert {folder} to {target}: {reason}. Check permissions and free space"
         ) from error

@@ -11,8 +11,8 @@ class Masker:
     """Selects tokens to predict and masks them, as BERT does.
 
     In each row, `round(fraction * tokens)` tokens (including special tokens; at least 1, at most
-    `max_predictions`) are predicted: 80 % of them are replaced by [MASK], 10 % by a random token,
-    and 10 % are kept. Special tokens are neither predicted nor used as random tokens.
+    `max_predictions`) are predicted: by default 80 % of them are replaced by [MASK], 10 % by a
+    random token, and 10 % are kept. Special tokens are neither predicted nor used as random tokens.
 
     Args:
         tokenizer: `WordPieceTokenizer`; provides the token ids and the continuation tokens.
@@ -25,6 +25,8 @@ class Masker:
         lengths: Function that maps uniform numbers in (0, 1) to span lengths in words.
         fill: With `spans`, whether to predict single tokens once no whole word fits any more, as in
             text without spaces.
+        mask_rate: Fraction of the predicted tokens that are replaced by [MASK]; 1 in ELECTRA.
+        random_rate: Fraction of the predicted tokens that are replaced by a random token.
 
     Reference:
         Devlin et al., BERT, 2018, section 3.1, task 1. Joshi et al., SpanBERT, 2020, section 3.1.
@@ -42,6 +44,8 @@ class Masker:
         spans=False,
         lengths=None,
         fill=False,
+        mask_rate=0.8,
+        random_rate=0.1,
     ):
         self.length = length
         self.max_predictions = max_predictions
@@ -50,6 +54,8 @@ class Masker:
         self.spans = spans
         self.lengths = lengths or spanbert_lengths
         self.fill = fill
+        self.mask_rate = mask_rate
+        self.random_rate = random_rate
         self.mask_id = tokenizer.mask_id
         size = tokenizer.vocabulary_size
         self.ordinary = np.ones(size, bool)
@@ -216,8 +222,8 @@ class Masker:
         low, high = random & np.uint64(0xFFFFFFFF), replacements >> np.uint64(32)
         result = original.copy()
         probability = high.astype(np.float64) * 2.0**-32
-        result[probability < 0.8] = self.mask_id
-        drawn = np.flatnonzero(probability >= 0.9)
+        result[probability < self.mask_rate] = self.mask_id
+        drawn = np.flatnonzero(probability >= 1 - self.random_rate)
         if len(self.ordinary_ids):
             which = (low[drawn] * np.uint64(len(self.ordinary_ids))) >> np.uint64(32)
             result[drawn] = self.ordinary_ids[which.astype(np.int64)]

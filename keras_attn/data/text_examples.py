@@ -75,6 +75,8 @@ class TextExamples:
             examples, which share its weight: windows that overlap by at least this number of
             tokens; the last one ends with the text.
         tokens: `tokenize_texts(texts, text_pairs, tokenizer)`, if already computed.
+        token_labels: int32 class indices of the tokens, aligned with `tokens.ids`, instead of
+            `labels`; -1 for tokens without a label.
 
     Attributes:
         batch_size: As given.
@@ -109,6 +111,7 @@ class TextExamples:
         weights=None,
         windows=None,
         tokens=None,
+        token_labels=None,
     ):
         self._layout = tokenizer.row_layout
         specials = self._layout.count(text_pairs is not None)
@@ -121,6 +124,7 @@ class TextExamples:
         self.num_texts, self.owners = len(texts), np.arange(len(texts))
         self.text_lengths = tokens.row_lengths
         self._labels = None if labels is None else np.asarray(labels)
+        self._token_labels = token_labels
         self._weights = np.ones(len(texts), np.float32) if weights is None else weights
         if windows is not None:
             check_windows(windows, length, text_pairs)
@@ -143,8 +147,9 @@ class TextExamples:
 
         Returns:
             Dictionary of `token_ids`, `segment_ids`, `padding_mask` int32 `(B, T)`, `sample_weight`
-            float32 `(B,)` and, if there are labels, `label` `(B,)`. T is the smallest bucket that
-            fits every row.
+            float32 `(B,)` and, if there are labels, `label` `(B,)`, or for labels of tokens
+            `(B, T)`, with -1 for special tokens, padding and second texts. T is the smallest bucket
+            that fits every row.
         """
         epoch, number = divmod(index, self.num_batches)
         order = self._epoch_order(epoch)
@@ -156,7 +161,7 @@ class TextExamples:
         if self._labels is not None:
             batch["label"] = self._labels[rows]
         missing = self.batch_size - len(rows)
-        empty = {"token_ids": self.pad_id}
+        empty = {"token_ids": self.pad_id, "label": 0 if self._token_labels is None else -1}
         return {key: _fill_up(value, missing, empty.get(key, 0)) for key, value in batch.items()}
 
     @property
@@ -183,6 +188,7 @@ class TextExamples:
     def _token_arrays(self, rows, width):
         column, row = np.arange(width)[None, :], np.arange(len(rows))
         ids = np.full((len(rows), width), self.pad_id, np.int32)
+        arrays = {"token_ids": ids}
         end = np.zeros(len(rows), np.int64)  # number of tokens in each row so far
 
         def put(special_ids):
@@ -190,16 +196,20 @@ class TextExamples:
                 ids[row, end] = special_id
                 end[:] += 1
 
-        def put_text(tokens, starts, lengths):
+        def put_text(tokens, starts, lengths, labels=None):
             begin = end[:, None].copy()
             end[:] += lengths[rows]
             inside = (column >= begin) & (column < end[:, None])
-            ids[inside] = tokens[(starts[rows][:, None] + column - begin)[inside]]
+            places = (starts[rows][:, None] + column - begin)[inside]
+            ids[inside] = tokens[places]
+            if labels is not None:
+                arrays["label"] = np.full(ids.shape, -1, np.int32)
+                arrays["label"][inside] = labels[places]
             return begin
 
         before, between, after = self._layout[:3]  # if all are empty, a row may be empty
         put(before)
-        begin = put_text(self._ids, self._starts, self._first)
+        begin = put_text(self._ids, self._starts, self._first, self._token_labels)
         if self._paired:
             put(between)
             begin = put_text(self._pair_ids, self._pair_starts, self._second)
@@ -208,7 +218,7 @@ class TextExamples:
         segments = (self._paired & real & (column >= begin)).astype(np.int32)
         if self._layout.last_segment is not None:
             segments[row, end - 1] = self._layout.last_segment
-        return {"token_ids": ids, "segment_ids": segments, "padding_mask": real.astype(np.int32)}
+        return {**arrays, "segment_ids": segments, "padding_mask": real.astype(np.int32)}
 
     def _epoch_order(self, epoch):
         if not self._shuffle:

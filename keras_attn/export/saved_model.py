@@ -16,25 +16,19 @@ from keras_attn.registry import TASKS
 def export(workdir, output, **options):
     """Writes a SavedModel that contains the tokenizer.
 
-    Its signature takes `text`, strings `(N,)`, and for a model of pairs also `text_pair`. It
-    returns `label` `(N,)` and `probabilities` float32 `(N, C)` for classification, `labels` with
-    separators instead of `label` for multilabel classification, `value` `(N,)` for regression, and
-    `translation` and `score` for translation. A request is one batch, for any number of texts and
-    windows. Texts longer than the model's maximum length are truncated as in `predict`, without
-    notice; a translation model rejects them. `assets.extra/labels.json` contains the classes in
-    order. Loading the SavedModel requires TensorFlow and `import tensorflow_text`.
+    Its signature takes strings and returns predictions, which the module that `Task.exported`
+    returns describes. A request is one batch. `assets.extra/labels.json` contains the classes in
+    order, if there are classes. Loading the SavedModel requires TensorFlow and
+    `import tensorflow_text`.
 
     Args:
         workdir: Working directory of a finetuning run, or a checkpoint of another library.
         output: Folder to create; TensorFlow Serving requires a number as its name.
-        **options: Options of the task; see `TaskFields.options`. For classification, `pairs`:
-            whether the model takes pairs of texts; defaults to pairs or single texts as in
-            training, and to single texts for checkpoints of other libraries, which do not record
-            it. For translation, `beam` and `length_penalty`; default to the values of evaluation.
+        **options: Options of the task, which `python -m finetune.export --help` lists.
 
     Raises:
         UserError: If Keras does not use TensorFlow, the model cannot be exported, the folder
-            exists, or `pairs` differs from training.
+            exists, or an option is invalid.
     """
     if keras.backend.backend() != "tensorflow":
         raise UserError(

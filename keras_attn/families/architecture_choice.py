@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from keras_attn.defaults import default_config
 from keras_attn.errors import UserError, check_choice
+from keras_attn.families.layer_memory import learned_positions
 
 
 def named_sizes(table: Mapping[str, tuple]) -> dict[str, dict[str, int]]:
@@ -96,9 +97,8 @@ def _check_finetuning(run, family):
 
 def _check_length(run, family, architecture):
     """Raises a `UserError` for sequences longer than the learned position embeddings."""
-    length, positions = run.config.data.length, architecture.get("max_length")
-    learned = architecture.get("positions", "learned") == "learned"
-    if None in (length, positions) or length <= positions or not learned:
+    length, positions = run.config.data.length, learned_positions(architecture)
+    if length is None or not positions or length <= positions:
         return
     if family.position_embedding_path:
         advice = (

@@ -14,6 +14,7 @@ from keras_attn.families.layer_memory import (
     embedding_dim,
     encoder_memory,
     feed_forward_dim,
+    learned_positions,
 )
 from keras_attn.registry import FAMILIES, TASKS
 from keras_attn.text.recipes import Kind
@@ -45,7 +46,8 @@ class Family:
         packs: Whether finetuning supports `data.pack`, several examples in one row.
         scratch_learning_rate: Default of `train.learning_rate` for finetuning from random weights;
             None: chosen from the size of the model.
-        scratch_epochs: Default of `train.epochs` for the same, which few examples raise.
+        scratch_epochs: Default of `train.epochs` for the same; a run with few examples trains for
+            more epochs.
         pooling: Default of `model.pooling` for finetuning a classifier from other weights.
         released_pooling: Default of `model.pooling` for finetuning a classifier from released
             weights.
@@ -175,11 +177,21 @@ class Family:
         ]
 
     def prefix(self, task: str) -> str:
-        """Returns the prefix of the paths of weights in a checkpoint of a task."""
+        """Returns the prefix of the paths of weights in a checkpoint of a task.
+
+        Raises:
+            ValueError: If the task model has no default name.
+        """
         model = self.model_class(task)
         if not model:
             return "model/"
-        return f"model/{inspect.signature(model).parameters['name'].default}/"
+        name = inspect.signature(model).parameters.get("name")
+        if name is None or not isinstance(name.default, str):
+            raise ValueError(
+                f"{model.__name__}: a task model must have an argument `name` with a default, the "
+                f"prefix of its weights. Received: {name}"
+            )
+        return f"model/{name.default}/"
 
     def shapes(self, task: str, architecture: Mapping, heads: Mapping) -> dict | None:
         """Returns the shape of each weight by its path below the task model.
@@ -206,9 +218,7 @@ class Family:
         Args:
             architecture: Arguments of the backbone, with `vocabulary_size`.
         """
-        rows = architecture["vocabulary_size"]
-        if architecture.get("positions", "learned") == "learned":
-            rows += architecture.get("max_length") or 0
+        rows = architecture["vocabulary_size"] + learned_positions(architecture)
         feed_forward = 2 * architecture["hidden_dim"] * feed_forward_dim(architecture)
         return rows * embedding_dim(architecture) + architecture["num_layers"] * feed_forward
 

@@ -42,13 +42,22 @@ def encoder_memory(
     layer = layer_values(architecture, length, memory + length, streams=streams, relative=relative)
     kernels = (5 if relative else 4) * hidden_dim**2
     kernels += 2 * hidden_dim * feed_forward_dim(architecture)
-    rows = architecture.get("max_length", 0) + architecture["vocabulary_size"]
+    rows = architecture["vocabulary_size"] + learned_positions(architecture)
     return LayerMemory(
         parameters=layers * kernels + rows * embedding_dim(architecture),
         inputs=int(layers * streams * length * hidden_dim),
         activations=int(layers * layer),
         layer=int(layer),
     )
+
+
+def learned_positions(architecture: Mapping) -> int:
+    """Returns the number of learned position embeddings.
+
+    It is `max_length` unless the argument `positions` has another value than "learned".
+    """
+    learned = architecture.get("positions", "learned") == "learned"
+    return architecture.get("max_length") or 0 if learned else 0
 
 
 def embedding_dim(architecture: Mapping) -> int:

@@ -26,9 +26,8 @@ def load(
             it. Candidates with almost equal scores may be ranked differently, also by batch.
 
     Returns:
-        An `Embedder` for an encoder, a `MaskFiller` for a masked language model, a `Predictor` for
-        a classifier, an `Answerer` for question answering, a `Translator` for translation, or a
-        `Generator` for a causal language model.
+        An object for the task of the model (`TaskFields.loaded`), such as an `Embedder` for an
+        encoder, a `Predictor` for a classifier or a `Generator` for a causal language model.
 
     Raises:
         UserError: If the folder does not contain a model, or the model does not support the

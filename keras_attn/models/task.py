@@ -140,6 +140,18 @@ class TaskModel(Losses):
     def INPUTS(self) -> dict[str, str]:  # type: ignore[override]
         return {**self.backbone.INPUTS, **self.OWN_INPUTS}
 
+    @property
+    def remat(self) -> bool:
+        """Whether training recomputes the activations of each layer of the backbone.
+
+        A model with several backbones sets it for all of them.
+        """
+        return self.backbone.remat
+
+    @remat.setter
+    def remat(self, value: bool) -> None:
+        self.backbone.remat = value
+
     def input_spec_of(self, name: str) -> keras.InputSpec | list[keras.InputSpec]:
         if name in self.OWN_INPUTS:
             return super().input_spec_of(name)

@@ -4,6 +4,7 @@ import contextlib
 import functools
 import hashlib
 import json
+import operator
 import os
 import tempfile
 
@@ -14,8 +15,8 @@ from keras_attn.data.shards.shard_files import is_prepared, read_index
 from keras_attn.data.sources.files import file_sha256
 from keras_attn.data.sources.streams import check_streams_differ, display_name
 from keras_attn.defaults import ENDS, declared, fields, match_task
-from keras_attn.errors import UserError, forget_warnings
-from keras_attn.registry import DEFAULT_ENGINE, ENGINES, kind_of
+from keras_attn.errors import UserError, forget_warnings, warn
+from keras_attn.registry import ENGINES, UNRECORDED_ENGINE, kind_of
 from keras_attn.runs.config_checks import check_batch_size, check_eval_batch_size, check_fields
 from keras_attn.runs.step_memory import choose_sizes
 from keras_attn.saved_config import check_same, fields_to_keep
@@ -24,7 +25,7 @@ from keras_attn.workdir import Workdir, began_as_released
 
 
 @contextlib.contextmanager
-def open_run(task, family, config, workdir, pretrained, dry_run, compared, engine):
+def open_run(task, family, config, *, workdir, pretrained, dry_run, compared, engine_options):
     """Checks a config, makes the engine, locks the workdir, and yields the `Run`.
 
     The new files of a dry run are removed afterwards, and those of a new run after a `UserError`.
@@ -36,7 +37,7 @@ def open_run(task, family, config, workdir, pretrained, dry_run, compared, engin
         workdir, pretrained: Replace these fields of the config if not None.
         dry_run: Whether to only estimate the cost of the run.
         compared: Whether the run is one of several.
-        engine: Arguments of `make_engine`.
+        engine_options: Arguments of `make_engine`.
     """
     forget_warnings()
     given = {"workdir": workdir, "pretrained": pretrained}
@@ -46,18 +47,20 @@ def open_run(task, family, config, workdir, pretrained, dry_run, compared, engin
             config.workdir = stack.enter_context(tempfile.TemporaryDirectory())
         folder = Workdir(config.workdir)
         # Before TensorFlow is used: clusters and virtual devices can be set up only once.
-        made = make_engine(**engine)
-        config.update_from_flattened_dict(ENGINES.fields(engine["name"]).fixed)
+        engine, name = make_engine(**engine_options), engine_options["name"]
+        for line in _fix_fields(config, declared(task.name, family.name), name):
+            if engine.is_chief:
+                warn(line)
         check_batch_size(
-            config.train.get("batch_size", _multiple(config, made)),
+            config.train.get("batch_size", _multiple(config, engine)),
             config.train.accumulate or 1,
-            made.num_replicas,
+            engine.num_replicas,
         )
         if not task.decodes:
-            check_eval_batch_size(config.eval.batch_size, made.num_replicas)
+            check_eval_batch_size(config.eval.batch_size, engine.num_replicas)
         keras.utils.set_random_seed(config.train.seed)
-        stack.enter_context(_locked(folder, made.is_chief, dry_run))
-        yield Run(task, family, config, folder, engine["name"], made, dry_run, compared)
+        stack.enter_context(_locked(folder, engine.is_chief, dry_run))
+        yield Run(task, family, config, folder, name, engine, dry_run, compared)
 
 
 def _checked_config(task, family, config, given):
@@ -78,6 +81,23 @@ def _checked_config(task, family, config, given):
         }
     )
     return config
+
+
+def _fix_fields(config, known, engine):
+    """Sets the fields that do not apply to an engine; yields a warning for each other value.
+
+    Args:
+        config: ConfigDict, which is changed.
+        known: Its `Field`s by dotted name.
+        engine: Name of the engine.
+    """
+    given = dict(fields(config))
+    for path, value in ENGINES.fields(engine).fixed.items():
+        if path not in known:
+            continue
+        if given[path] not in (value, known[path].value):
+            yield f"warning: the engine {engine} uses {path}={value}, not {path}={given[path]}"
+        config.update_from_flattened_dict({path: value})
 
 
 def _multiple(config, engine):
@@ -127,7 +147,7 @@ class Run:
     def __init__(self, task, family, config, workdir, engine_name, engine, dry_run, compared):
         self.task, self.family, self.config, self.workdir = task, family, config, workdir
         self.engine_name, self.engine, self.chief = engine_name, engine, engine.is_chief
-        self.dry_run, self.compared = dry_run, compared
+        self.dry_run, self.compared, self._released = dry_run, compared, False
         self.kind = kind_of(family.name, task.name)
         self.saved = workdir.saved_run(self.kind)
         self.resumed = self.saved is not None
@@ -155,9 +175,24 @@ class Run:
         """Number that divides the batch size."""
         return _multiple(self.config, self.engine)
 
-    @functools.cached_property
+    @property
     def pretrained(self):
-        """The `TrainedModel` with the initial weights, or None."""
+        """The `TrainedModel` with the initial weights, or None.
+
+        Raises:
+            RuntimeError: After `release_pretrained`.
+        """
+        if self._released:
+            raise RuntimeError("Run.pretrained is used after release_pretrained()")
+        return self._pretrained
+
+    def release_pretrained(self):
+        """Frees the memory of the initial weights, which training has changed."""
+        self._released = True
+        self.__dict__.pop("_pretrained", None)
+
+    @functools.cached_property
+    def _pretrained(self):
         source = self.config.pretrained
         if not source:
             return None
@@ -198,8 +233,9 @@ class Run:
             path: Dotted name, such as "train.learning_rate".
             value: JSON-serializable value.
         """
-        group, name = path.split(".")
-        self.config[group][name] = self.resolved[group][name] = value
+        *groups, name = path.split(".")
+        for config in (self.config, self.resolved):
+            functools.reduce(operator.getitem, groups, config)[name] = value
 
     def fit_memory(self, architecture, heads=None):
         """Chooses `train.accumulate` and lowers `eval.batch_size` to fit into free memory.
@@ -308,7 +344,7 @@ class Run:
 
 def _check_engine(saved, name):
     """Raises a `UserError` if a run was trained by another engine, whose rounding differs."""
-    was = saved.get("engine", DEFAULT_ENGINE)  # version 0.1 does not record it
+    was = saved.get("engine", UNRECORDED_ENGINE)
     if was != name:
         raise UserError(
             f"A resumed run cannot change --engine. Set --engine={was}, or start a new --workdir "

@@ -35,9 +35,8 @@ def pretrain(
             replaces `config.pretrained`.
         dry_run: Whether to only measure and print an estimate of the cost of the run.
         engine: Name of the engine, one of `keras_attn.registry.ENGINES`.
-        **options: Options of the engine. Those of "tensorflow" are `strategy`: "auto",
-            "one_device", "mirrored", "multi_worker" or "tpu"; `virtual_devices`: number of virtual
-            CPU devices; and `tpu`: address of the TPU.
+        **options: Options of the engine, which `python -m pretrain --engine=NAME --help` lists;
+            for "tensorflow", for example, `strategy="one_device"`.
 
     Returns:
         Dict with the entries of results.json: final validation metrics, steps, speed, versions,
@@ -48,7 +47,12 @@ def pretrain(
         Stopped: After SIGTERM or Ctrl-C, once a checkpoint is saved.
     """
     return run_task(
-        config, workdir, pretrained, dry_run, command="pretrain", engine={"name": engine, **options}
+        config,
+        workdir,
+        pretrained,
+        dry_run,
+        command="pretrain",
+        engine_options={"name": engine, **options},
     )
 
 
@@ -61,8 +65,7 @@ def finetune(
     engine: str = DEFAULT_ENGINE,
     **options: Any,
 ) -> dict[str, Any]:
-    """Finetunes a model for classification, regression or question answering, or trains a
-    translation model.
+    """Trains a model on labeled data, for the task that `config.data.task` names.
 
     The same call with the same config resumes the run from its newest checkpoint.
 
@@ -83,20 +86,21 @@ def finetune(
         UserError: See `pretrain`.
         Stopped: See `pretrain`.
     """
-    run = functools.partial(run_task, command="finetune", engine={"name": engine, **options})
+    engine_options = {"name": engine, **options}
+    run = functools.partial(run_task, command="finetune", engine_options=engine_options)
     if is_repeated(config):
         check_several_runs(engine, **options)
         run = functools.partial(repeat, run)
     return run(config, workdir, pretrained, dry_run)
 
 
-def run_task(config, workdir, pretrained, dry_run, *, command, engine, compared=False):
+def run_task(config, workdir, pretrained, dry_run, *, command, engine_options, compared=False):
     """Executes one run, from the config to the results.
 
     Args:
         config, workdir, pretrained, dry_run: See `keras_attn.pretrain`.
         command: "pretrain" or "finetune"; `data.task` names one of its tasks.
-        engine: Arguments of `make_engine`.
+        engine_options: Arguments of `make_engine`.
         compared: Whether the run is one of several.
 
     Returns:
@@ -106,8 +110,16 @@ def run_task(config, workdir, pretrained, dry_run, *, command, engine, compared=
     pretrained = pretrained or config.get("pretrained")
     task = task_of_config(config, DEFAULT_TASKS[command], command)
     family = _family_of(task, config, workdir, pretrained)
-    given = config, workdir, pretrained, dry_run, compared, engine
-    with open_run(TASKS[task], FAMILIES[family], *given) as run:
+    with open_run(
+        TASKS[task],
+        FAMILIES[family],
+        config,
+        workdir=workdir,
+        pretrained=pretrained,
+        dry_run=dry_run,
+        compared=compared,
+        engine_options=engine_options,
+    ) as run:
         plan = run.task.plan(run)
         hashes = run.start(plan.architecture, plan.heads, plan.hashes)
         results = train(run, plan, hashes)

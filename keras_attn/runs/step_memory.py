@@ -19,7 +19,7 @@ class StepSize:
 
     Attributes:
         parameters: Parameters of the model.
-        table: Parameters of the output embeddings.
+        output_embeddings: Parameters of the output embeddings.
         inputs: Inputs of all layers, per row.
         activations: Activations of all layers for the backward pass, per row.
         layer: Activations of the largest layer for the backward pass, per row.
@@ -27,7 +27,7 @@ class StepSize:
     """
 
     parameters: int
-    table: int
+    output_embeddings: int
     inputs: int
     activations: int
     layer: int
@@ -52,7 +52,7 @@ class StepSize:
         # Logits, an intermediate result and the gradient; with several blocks, another block.
         logits = rows * self.logits
         losses = 3 * logits if logits <= BLOCK_LOGITS else 4 * BLOCK_LOGITS
-        losses += 2 * self.table
+        losses += 2 * self.output_embeddings
         return int(OVERHEAD + 4 * (state + activations + losses))
 
     def evaluation_bytes(self, rows, half=False):
@@ -77,7 +77,7 @@ def step_size(task, family, architecture, config, heads=None):
     dim = family.output_dim(architecture)
     return StepSize(
         parameters=layers.parameters + _head_parameters(task, dim, heads),
-        table=vocabulary * dim if targets else 0,
+        output_embeddings=vocabulary * dim if targets else 0,
         inputs=layers.inputs,
         activations=layers.activations,
         layer=layers.layer,

@@ -45,7 +45,7 @@ def repeat(run_once, config, workdir, pretrained, dry_run):
         UserError: See `finetune`; or if a field of `search` is not a list of numbers.
     """
     task = task_of_config(config, DEFAULT_TASKS["finetune"], "finetune")
-    known = declared(task)
+    known = declared(task, config.get("model", {}).get("family"))
     for name in ("train.seeds", "train.seed"):
         value = config.train[name.removeprefix("train.")]
         if value is None:
@@ -61,7 +61,7 @@ def repeat(run_once, config, workdir, pretrained, dry_run):
         print(f"estimate for one of {several} runs:", flush=True)
         shared.train.batch_size = max(sizes)
         return run_once(shared, workdir, pretrained, True)
-    runs = _Runs(task, run_once, shared, workdir, pretrained)
+    runs = _Runs(task, known, run_once, shared, workdir, pretrained)
     rates = rates or [runs.config.train.learning_rate]  # None: each run chooses its rate
     tried = {setting: runs.run(*setting, first) for setting in itertools.product(rates, sizes)}
     best = max(tried, key=lambda setting: runs.score(tried[setting]))
@@ -89,7 +89,7 @@ def _shared_config(config):
 class _Runs:
     """The runs of a folder, which is created, or must have the same settings."""
 
-    def __init__(self, task, run_once, config, workdir, pretrained):
+    def __init__(self, task, known, run_once, config, workdir, pretrained):
         self.task, self.config, self.run_once = task, config, run_once
         self.pretrained = pretrained and os.fspath(pretrained)
         self.found, self.results = {}, {}  # by the name of a run
@@ -101,7 +101,6 @@ class _Runs:
                 f"--workdir. Received: workdir={self.workdir.path}"
             )
         before = self.workdir.read_json("settings.json")
-        known = declared(self.task)
         if before is not None:
             self.config.update_from_flattened_dict(
                 fields_to_keep(before, self.config.to_dict(), known)

@@ -89,8 +89,8 @@ def _build_model(run, plan):
         run.task.name, plan.architecture, plan.heads, options.precision, options.seed
     )
     model.build()
+    model.remat = options.remat
     backbone, frozen = getattr(model, "backbone", model), options.get("freeze", 0)
-    backbone.remat = options.remat
     # The embeddings come before the lowest layer.
     for variables in backbone.variables_by_depth()[: frozen + 1] if frozen else ():
         for variable in variables:
@@ -117,7 +117,7 @@ def _initialize(run, model, plan):
     """Sets the weights before the first step."""
     if run.pretrained:
         run.pretrained.assign(model, plan.new_heads)
-        del run.pretrained  # frees the memory of its weights
+        run.release_pretrained()
     if plan.initialize:
         plan.initialize(model)
 

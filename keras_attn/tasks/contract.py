@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from keras_attn.errors import UserError
+from keras_attn.registry import TASKS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +59,6 @@ class Task:
         name: Name in the registry.
         model: Class that takes any backbone with a `sequence_output` and the arguments of the head;
             None: only families with the task in `task_models` support it.
-        pretrains: Whether its runs pretrain on text without labels.
         starts_from: Names of the tasks whose models its runs may start from; None: all tasks.
         default_end: Field of `config.train` and its value that set the length of a run if the
             config does not; {}: `plan` chooses it.
@@ -69,13 +69,17 @@ class Task:
 
     name: str
     model: type | None = None
-    pretrains: bool = False
     starts_from: tuple[str, ...] | None = None
     default_end: Mapping[str, float] = {}
     decodes: bool = False
     command: str = "keras_attn.load"
 
     # Training.
+
+    @property
+    def pretrains(self) -> bool:
+        """Whether its runs pretrain on text without labels."""
+        return TASKS.fields(self.name).command == "pretrain"
 
     def plan(self, run: Any) -> Plan:
         """Checks the config, reads the data and returns the `Plan` of a run.

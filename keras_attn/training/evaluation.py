@@ -15,26 +15,27 @@ def evaluation_sums(model, trainable, others, batch, rows=None):
         rows: Name of the output to return; None: no output.
 
     Returns:
-        `(sums, output)`: `{name: (sum, weight)}` for each `<name>_loss` and metric, and the output
-        in float32, or `()`.
+        `(losses, metrics, output)`: `{name: (sum, weight)}` for each `<name>_loss` and for each
+        metric, and the output in float32, or `()`.
     """
     outputs, _ = model.stateless_call(trainable, others, batch, training=False)
     weights = model.loss_weights(batch)
     errors = model.loss_errors(outputs, batch)
-    sums = {f"{name}_loss": (errors[name], weights[name]) for name in weights}
-    sums.update(model.metric_sums(outputs, batch))
-    return sums, ops.cast(outputs[rows], "float32") if rows else ()
+    losses = {f"{name}_loss": (errors[name], weights[name]) for name in weights}
+    metrics = model.metric_sums(outputs, batch)
+    return losses, metrics, ops.cast(outputs[rows], "float32") if rows else ()
 
 
 class Totals:
     """Sums the results of `evaluation_sums` over batches."""
 
     def __init__(self):
-        self._sums, self._rows = {}, []
+        self._losses, self._sums, self._rows = set(), {}, []
 
-    def add(self, sums, output=()):
+    def add(self, losses, metrics, output=()):
         """Adds the sums over all rows of a batch, and the output of all rows if there is one."""
-        for name, (value, weight) in sums.items():
+        self._losses.update(losses)
+        for name, (value, weight) in {**losses, **metrics}.items():
             total = self._sums.setdefault(name, np.zeros(2))
             total += [float(value), float(weight)]
         if len(output):
@@ -46,7 +47,7 @@ class Totals:
             name: float(value / weight) if weight else 0.0
             for name, (value, weight) in self._sums.items()
         }
-        means["loss"] = sum(mean for name, mean in means.items() if name.endswith("_loss"))
+        means["loss"] = sum(mean for name, mean in means.items() if name in self._losses)
         return means, _joined(self._rows) if self._rows else None
 
 

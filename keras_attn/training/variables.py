@@ -5,7 +5,7 @@ import hashlib
 import keras
 import numpy as np
 
-from keras_attn.errors import UserError
+from keras_attn.errors import UserError, listed
 
 
 def is_seed(variable):
@@ -58,7 +58,7 @@ def check_values(variables, values, source):
     if missing or extra:
         raise UserError(
             f"{source} must contain exactly the variables of the model. Received: "
-            f"missing={_few(missing)}, unknown={_few(extra)}"
+            f"missing: {listed(missing)}; unknown: {listed(extra)}"
         )
     for path, variable in variables.items():
         value, dtype = values[path], keras.backend.standardize_dtype(variable.dtype)
@@ -72,10 +72,6 @@ def check_values(variables, values, source):
         found = str(getattr(value, "dtype", "float32"))
         if found != wanted:
             raise UserError(f"{source} must contain {path} as {wanted}. Received: {found}")
-
-
-def _few(names):
-    return names if len(names) <= 3 else [*names[:3], f"… {len(names) - 3} more"]
 
 
 def digest(values):

@@ -1,5 +1,6 @@
 """Invalid, damaged and malicious folders are rejected in one line, and nothing is written."""
 
+import importlib
 import json
 import os
 import pathlib
@@ -347,6 +348,25 @@ def test_unsupported_formats_and_models_are_rejected(folder, tmp_path):
     for source, target in ((folder, "gs://bucket/x"), ("gs://bucket/x", tmp_path / "out")):
         with pytest.raises(UserError, match="gs://bucket/x must be a local folder"):
             convert.convert(source, target)
+
+
+@pytest.mark.parametrize(
+    ("opened", "files"),
+    [
+        ("h5py.File", "kerashub_files"),
+        ("safetensors.safe_open", "safetensors_files"),
+    ],
+)
+def test_an_error_without_a_message_has_the_name_of_its_class(tmp_path, monkeypatch, opened, files):
+    def fail(*args):
+        raise OSError
+
+    monkeypatch.setattr(opened, fail)
+    path = tmp_path / "model.safetensors"
+    path.touch()
+    read_tensors = importlib.import_module(f"keras_attn.checkpoints.{files}").read_tensors
+    with pytest.raises(UserError, match=r"file \(OSError\)"):
+        read_tensors(str(path if opened == "h5py.File" else tmp_path))
 
 
 def test_a_full_disk_leaves_nothing(folder, tmp_path):

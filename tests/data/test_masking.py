@@ -81,6 +81,15 @@ def test_only_predicted_tokens_change_and_the_input_stays():
     assert out["mask_positions"].dtype == np.int32 and out["mask_weights"].dtype == np.float32
 
 
+def test_all_predicted_tokens_may_be_masked():
+    rows = make_rows(100, 32)
+    out, usual = mask(rows, mask_rate=1.0, random_rate=0.0), mask(rows)
+    row, slot = np.nonzero(out["mask_weights"])
+    found = out["token_ids"][row, out["mask_positions"][row, slot]]
+    assert set(found) == {make_tokenizer().mask_id}
+    np.testing.assert_array_equal(out["mask_positions"], usual["mask_positions"])
+
+
 def test_a_mask_does_not_depend_on_the_rows_made_with_it():
     for whole_words in (False, True):
         options = {

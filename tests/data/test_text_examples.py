@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_attn.data.text_examples import TextExamples, cut_longest_first
+from keras_attn.data.text_examples import TextExamples, cut_longest_first, tokenize_texts
 from keras_attn.errors import UserError
 from keras_attn.text.wordpiece import WordPieceTokenizer
 
@@ -244,3 +244,25 @@ def test_weights_stay_with_their_texts(tokenizer):
     ]
     found = {int(label): weight for label, weight in pairs if weight}
     assert found == {label: label + 1.0 for label in range(20)}
+
+
+@pytest.mark.parametrize("windows", [None, 2])
+def test_labels_of_tokens_stay_with_their_tokens(tokenizer, windows):
+    texts = [text or "a" for text in _texts(5, 50)]
+    tokens = tokenize_texts(texts, None, tokenizer)
+    labels = tokens.ids.astype(np.int32) % 7  # a function of the token
+    examples = TextExamples(
+        texts,
+        None,
+        None,
+        tokenizer,
+        length=16,
+        batch_size=8,
+        windows=windows,
+        tokens=tokens,
+        token_labels=labels,
+    )
+    for batch in _epoch(examples):
+        ids = batch["token_ids"]
+        special = np.isin(ids, [tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id])
+        np.testing.assert_array_equal(batch["label"], np.where(special, -1, ids % 7))

@@ -9,7 +9,7 @@ from keras_attn.errors import UserError
 from keras_attn.families.architecture_choice import choose_architecture
 from keras_attn.families.contract import Family
 from keras_attn.models import BertClassifier, BertEncoder, GPT2Classifier, XLNetClassifier
-from keras_attn.registry import FAMILIES
+from keras_attn.registry import FAMILIES, TASKS
 from keras_attn.training.variables import variables_by_path
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
@@ -35,6 +35,19 @@ def test_the_least_size_counts_factorized_embeddings():
     assert Factorized().memory("backbone", electra_small, {}, 128, 0).parameters < 13.6e6
     del electra_small["embedding_dim"]
     assert Factorized().min_parameters(electra_small) == 2 * embeddings + feed_forward
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "transformer"])
+def test_a_model_of_any_length_has_no_position_embeddings(name):
+    family = FAMILIES[name]
+    architecture = {"vocabulary_size": 50, "num_layers": 1, "hidden_dim": 8, "num_heads": 2}
+    unlimited = {**architecture, "max_length": None}
+    for estimate in (
+        family.min_parameters,
+        lambda architecture: family.memory("backbone", architecture, {}, 16, 0).parameters,
+    ):
+        assert estimate(unlimited) == estimate(architecture)
+        assert estimate({**architecture, "max_length": 100}) == estimate(architecture) + 800
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "xlnet", "transformer"])
@@ -137,15 +150,14 @@ def test_pretrained_heads_are_those_of_the_models_for_pretraining(name, trained)
 def test_head_names_are_the_layers_beside_the_backbone(family):
     family = FAMILIES[family]
     run = types.SimpleNamespace(config=types.SimpleNamespace(data=types.SimpleNamespace(length=8)))
-    for task, heads in {
+    further = {
         "masked_lm": {"next_sentence": True, "tie_embeddings": False},
-        "causal_lm": {},
-        "permutation_lm": {},
         "classification": {"num_classes": 3, "pooling": "mean"},
-        "span_qa": {},
-    }.items():
-        if not family.supports(task):
+    }
+    for task in (name for name in TASKS if TASKS.package(name).startswith("keras_attn.")):
+        if not family.supports(task) or family.model_class(task) is None:
             continue
+        heads = further.get(task, {})
         architecture = {"vocabulary_size": 20, **next(iter(family.sizes.values()))}
         architecture |= family.default_arguments(run, architecture)
         model, prefix = family.build(task, architecture, heads), family.prefix(task)
@@ -154,3 +166,15 @@ def test_head_names_are_the_layers_beside_the_backbone(family):
         backbone = f"{family.backbone_name}/"
         own = {path.split("/")[0] for path in paths if not path.startswith(backbone)}
         assert own == set(family.model_class(task).head_names(**heads))
+
+
+def test_a_task_model_must_have_a_default_name():
+    class Unnamed:
+        def __init__(self, backbone):
+            pass
+
+    class Nameless(Family):
+        name, task_models = "nameless", {"masked_lm": Unnamed}
+
+    with pytest.raises(ValueError, match="Unnamed: a task model must have an argument `name`"):
+        Nameless().prefix("masked_lm")

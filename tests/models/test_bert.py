@@ -193,3 +193,56 @@ def test_sizes_have_the_numbers_of_parameters_of_the_released_models():
 def test_arguments_out_of_range_are_errors_that_name_them(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+class Projected(BertEncoder):
+    """Factorized embeddings, which may be those of another encoder."""
+
+    def __init__(self, *args, shares=None, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.embedding_dim, self.shares = 4, shares
+
+    def build_embeddings(self, *seeds):
+        if self.shares is None:
+            return super().build_embeddings(*seeds)
+        for name in ("token_embedding", "segment_embedding", "position_embedding"):
+            setattr(self, name, getattr(self.shares, name))
+
+    def build(self, input_shape=None):
+        super().build()
+        self.projection = keras.layers.Dense(self.hidden_dim, name="projection")
+        self.projection.build((None, None, self.embedding_dim))
+
+    def embed(self, inputs, training=None):
+        return self.projection(super().embed(inputs, training))
+
+
+def test_layers_of_a_subclass_are_below_the_first_layer():
+    model = Projected(20, 2, 8, 2, norm_first=True)
+    model.build()
+    below, *layers, above = model.variables_by_depth()
+    paths = {v.path.removeprefix("bert_encoder/") for v in below}
+    assert {"token_embedding", "norm/gamma", "projection/kernel", "projection/bias"} <= paths
+    for number, variables in enumerate(layers):
+        assert {v.path.split("/")[1] for v in variables} == {f"layer_{number}"}
+    assert {v.path.split("/")[1] for v in above} == {"final_norm", "pooler"}
+    listed = [v.path for variables in (below, *layers, above) for v in variables]
+    assert sorted(listed) == sorted(v.path for v in model.variables)
+
+
+def test_an_encoder_may_share_the_embeddings_of_another():
+    first = Projected(20, 2, 8, 2, dropout=0.0)
+    first.build()
+    second = Projected(20, 1, 4, 2, dropout=0.0, shares=first, name="generator")
+    second.build()
+    assert second.token_embedding is first.token_embedding
+    batch = {"token_ids": np.array([[3, 5]])}
+    before = numpy(second(batch)["sequence_output"])
+    first.token_embedding.assign(first.token_embedding * 2.0)
+    assert np.abs(numpy(second(batch)["sequence_output"]) - before).max() > 0
+
+
+def test_rematerialization_of_a_task_model_is_that_of_its_backbone():
+    model = BertPretrainer(encoder())
+    model.remat = True
+    assert model.backbone.remat and model.remat

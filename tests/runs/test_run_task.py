@@ -7,12 +7,19 @@ import pytest
 
 from finetune.predict import show_attention
 from keras_attn import finetune, pretrain
-from keras_attn.defaults import declared, finetuning_defaults, pretraining_defaults
+from keras_attn.declarations import EngineFields
+from keras_attn.defaults import (
+    declared,
+    finetuning_defaults,
+    pretraining_defaults,
+    translation_defaults,
+)
 from keras_attn.errors import UserError
 from keras_attn.registry import ENGINES, FAMILIES
-from keras_attn.runs.run import Run
+from keras_attn.runs.run import Run, _check_engine, _fix_fields
 from keras_attn.saved_config import fields_to_keep
 from keras_attn.workdir import Workdir
+from tests.support.numpy_engine import fields as numpy_fields
 from tests.support.small_workdirs import GOLDEN
 
 
@@ -71,6 +78,44 @@ def test_a_resumed_run_keeps_its_engine(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="cannot change --engine.*engine=numpy, was tensorflow"):
         pretrain(pretraining_defaults(), tmp_path / "run", engine="numpy")
     assert (tmp_path / "run/config.json").read_text() == before
+
+
+def test_an_engine_reports_the_fields_that_it_sets(monkeypatch):
+    fixed = {"train.clip_norm": 2.0, "train.jit": True, "train.layer_decay": 0.5}
+    declaration = EngineFields(backend="tensorflow", fixed=fixed)
+    monkeypatch.setattr(numpy_fields, "FIELDS", declaration)
+    monkeypatch.setitem(ENGINES._packages, "numpy", "tests.support.numpy_engine")
+    config = pretraining_defaults()  # without layer_decay
+    config.train.clip_norm = 0.5
+    lines = list(_fix_fields(config, declared("masked_lm"), "numpy"))
+    assert lines == ["warning: the engine numpy uses train.clip_norm=2.0, not train.clip_norm=0.5"]
+    assert (config.train.clip_norm, config.train.jit) == (2.0, True)
+
+
+def test_fields_of_any_depth_can_be_set():
+    config = translation_defaults()
+    run = types.SimpleNamespace(config=config, resolved=config.to_dict())
+    for path in ("data.train.source", "train.steps", "pretrained"):
+        Run.set_field(run, path, "text" if path != "train.steps" else 3)
+    for found in (run.config, run.resolved):
+        assert found["data"]["train"]["source"] == found["pretrained"] == "text"
+        assert found["train"]["steps"] == 3
+
+
+def test_released_weights_are_not_read_again():
+    run = Run.__new__(Run)
+    run._released, run._pretrained = False, "weights"
+    assert run.pretrained == "weights"
+    run.release_pretrained()
+    with pytest.raises(RuntimeError, match="used after release_pretrained"):
+        run.pretrained  # noqa: B018
+
+
+def test_the_engine_of_runs_without_a_record_is_not_the_default(monkeypatch):
+    monkeypatch.setattr("keras_attn.registry.DEFAULT_ENGINE", "numpy")
+    _check_engine({}, "tensorflow")
+    with pytest.raises(UserError, match="engine=numpy, was tensorflow"):
+        _check_engine({}, "numpy")
 
 
 def test_config_json_records_the_engine(tmp_path):

@@ -9,7 +9,7 @@ import tensorflow as tf
 from scipy import stats
 
 from keras_attn import finetune, load
-from keras_attn.defaults import finetuning_defaults
+from keras_attn.defaults import finetuning_defaults, select_family
 from keras_attn.errors import DivergedError, UserError
 from keras_attn.runs.sweep import repeat, seeds_of
 
@@ -230,6 +230,22 @@ def test_other_settings_require_another_folder(tmp_path):
         with pytest.raises(UserError, match=f"Received: {name}={value}, was"):
             several(**{name: value})
     assert len(several(**{"train.seeds": 3})["runs"]) == 3
+
+
+def test_a_field_of_the_family_that_settings_lack_has_its_default(tmp_path):
+    config = _config(tmp_path, **{"eval.report": False})
+    select_family(config, "attentive_lstm")
+    config.train.seeds = 2
+
+    def several():
+        return repeat(lambda *_, **__: {"loss": 2.0}, config, tmp_path / "runs", None, False)
+
+    several()
+    path = tmp_path / "runs/settings.json"
+    settings = json.loads(path.read_text())
+    assert settings["model"].pop("reduce") == "attention"
+    path.write_text(json.dumps(settings))  # as written by a version without the field
+    several()
 
 
 @pytest.mark.runs

@@ -1,5 +1,6 @@
 """Declarations of a task, and the shared code that uses them."""
 
+import dataclasses
 import types
 
 import pytest
@@ -15,6 +16,7 @@ from keras_attn.registry import FAMILIES, TASKS
 from keras_attn.runs.step_memory import step_size
 from keras_attn.tasks.finetuning.choices import choose_best
 from tests.support.small_workdirs import GOLDEN
+from tests.support.toy_task import fields as toy_fields
 
 SHAPE = {"num_layers": 2, "hidden_dim": 32, "num_heads": 4, "vocabulary_size": 500}
 
@@ -78,6 +80,13 @@ def test_the_memory_of_a_head_with_many_classes_is_counted():
         model.build()
         size = step_size(task, family, architecture, config, heads)
         assert size.parameters == pytest.approx(model.count_params(), rel=0.06)
+
+
+def test_two_tasks_cannot_declare_the_same_heads_to_convert(monkeypatch):
+    declared = dataclasses.replace(toy_fields.FIELDS, convert_heads={"encoder": {}})
+    monkeypatch.setattr(toy_fields, "FIELDS", declared)
+    with pytest.raises(UserError, match="backbone and counting declare the same --task=encoder"):
+        convert.head_choices()
 
 
 def test_other_heads_drop_the_files_of_the_old_task_and_the_same_heads_keep_them():

@@ -62,8 +62,8 @@ def test_weights_slots_and_counter_are_restored_without_seeds():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda values: values.pop("model/net/dense/kernel"), r"missing=\['model/net/dense/ker"),
-        (lambda values: values.update(other=np.zeros(2)), r"unknown=\['other'\]"),
+        (lambda values: values.pop("model/net/dense/kernel"), r"missing: model/net/dense/ker"),
+        (lambda values: values.update(other=np.zeros(2)), r"unknown: other$"),
         (lambda values: values.update({"model/net/dense/bias": np.zeros(5)}), r"\(4,\).*\(5,\)"),
     ],
 )

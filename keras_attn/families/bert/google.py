@@ -4,7 +4,7 @@ import os
 import re
 
 from keras_attn.checkpoints.encoder_config import read_architecture, write_architecture
-from keras_attn.checkpoints.huggingface_config import id2label, read_labels
+from keras_attn.checkpoints.huggingface_config import id2label, read_id2label
 from keras_attn.checkpoints.tensor_map import ExternalTensor, split
 from keras_attn.checkpoints.tensorflow_files import (
     folder_and_name,
@@ -118,7 +118,7 @@ def _head(config, header, path):
         classes = header["output_weights"][0][0] if header["output_weights"][0] else 0
         labels = [str(number) for number in range(min(classes, 1_000_000))]
         if "id2label" in config:
-            labels = read_labels(config, path)
+            labels = read_id2label(config, path)
         if len(labels) != classes:
             raise UserError(
                 f"output_weights has {classes} rows, but id2label has {len(labels)} labels "

@@ -128,7 +128,7 @@ def write(folder, trained):
         tensors[_DECODER + "bias"] = tensors[_BIAS]
     if trained.task == "backbone":
         tensors = {name.removeprefix("bert."): array for name, array in tensors.items()}
-    write_tensors(folder, tensors)
+    write_tensors(folder, tensors.items())
     write_tokenizer(
         folder, trained.tokenizer.vocabulary, trained.lowercase, trained.architecture["max_length"]
     )

@@ -149,7 +149,7 @@ def write(folder, trained):
         weights = {path: weight for path, weight in weights.items() if path != _BIAS}
         head["pad_token_id"] = end
     tensors_of = _layout(architecture, trained.task, trained.heads, "transformer.")
-    write_tensors(folder, dict(split(tensors_of, weights)))
+    write_tensors(folder, split(tensors_of, weights))
     write_tokenizer(folder, trained.tokenizer, architecture["max_length"])
     # Written last, as it identifies a complete folder.
     write_json(

@@ -4,7 +4,12 @@ import math
 
 from keras_attn.families.architecture_choice import named_sizes
 from keras_attn.families.contract import Family
-from keras_attn.families.layer_memory import LayerMemory, feed_forward_dim, layer_values
+from keras_attn.families.layer_memory import (
+    LayerMemory,
+    feed_forward_dim,
+    layer_values,
+    learned_positions,
+)
 from keras_attn.models.transformer import TRANSFORMER_SIZES, Transformer
 from keras_attn.text.recipes import KINDS
 
@@ -36,7 +41,7 @@ class TransformerFamily(Family):
         )
         return LayerMemory(
             parameters=num_layers * (12 * hidden_dim**2 + 4 * hidden_dim * inner)
-            + architecture.get("max_length", 0) * hidden_dim
+            + learned_positions(architecture) * hidden_dim
             + architecture["vocabulary_size"] * hidden_dim * embeddings,
             inputs=2 * num_layers * length * hidden_dim,
             activations=int(num_layers * sum(layers)),

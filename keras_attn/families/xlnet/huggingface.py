@@ -173,7 +173,7 @@ def write(folder, trained):
         **TASKS[trained.task].write_head(trained, _DROPOUT),
     }
     tensors_of = _layout(architecture, trained.task, trained.heads, _EMBEDDING)
-    write_tensors(folder, dict(split(tensors_of, trained.weights)))
+    write_tensors(folder, split(tensors_of, trained.weights))
     tokenizer.write(folder)
     write_json(
         os.path.join(folder, CONFIG),

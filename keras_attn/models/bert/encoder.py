@@ -37,6 +37,7 @@ class BertEncoder(DeclaredInputs, keras.Model):
 
     A subclass may have other `SIZES`, embeddings of another size (`embedding_dim`), and override
     `embed`, for example to project them; `build` creates its own layers after those of this class.
+    To share the embeddings of another encoder, override `build_embeddings`.
 
     Args:
         vocabulary_size: Vocabulary size V.
@@ -199,31 +200,9 @@ class BertEncoder(DeclaredInputs, keras.Model):
             self.seed, self.num_layers + 5
         )
         initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
-        positions, shifts = initializer, None
-        if self.initial_attention == "neighbours":
-            positions = NeighbourPositions(self.initializer_range)
-            shifts = neighbour_shifts(self.num_heads)
-        # Without autocast, as only the gathered rows of this large matrix are cast.
-        self.token_embedding = self.add_weight(
-            name="token_embedding",
-            shape=(self.vocabulary_size, self.embedding_dim),
-            initializer=seeded_initializer(initializer, token_seed),
-            autocast=False,
-        )
-        self.segment_embedding = None
-        if self.num_segments:
-            self.segment_embedding = self.add_weight(
-                name="segment_embedding",
-                shape=(self.num_segments, self.embedding_dim),
-                initializer=seeded_initializer(initializer, segment_seed),
-            )
-        self.position_embedding = LearnedPositionEmbedding(
-            self.max_length,
-            initializer=positions,
-            seed=position_seed,
-            dtype=self.dtype_policy,
-            name="position_embedding",
-        )
+        neighbours = self.initial_attention == "neighbours"
+        shifts = neighbour_shifts(self.num_heads) if neighbours else None
+        self.build_embeddings(token_seed, position_seed, segment_seed)
         self.seed_generator = dropout_generator(self.dropout, dropout_seed, "embedding_dropout")
         self.norm = _norm(self, "norm")
         self.encoder_layers = [
@@ -254,8 +233,7 @@ class BertEncoder(DeclaredInputs, keras.Model):
                 name="pooler",
             )
         hidden = (None, None, self.hidden_dim)
-        for layer in (self.position_embedding, self.norm):
-            layer.build((None, None, self.embedding_dim))
+        self.norm.build((None, None, self.embedding_dim))
         for layer in self.encoder_layers:
             layer.build(hidden)
         if self.final_norm is not None:
@@ -264,21 +242,51 @@ class BertEncoder(DeclaredInputs, keras.Model):
             self.pooler.build((None, self.hidden_dim))
         self.built = True
 
+    def build_embeddings(
+        self, token_seed: int | None, position_seed: int | None, segment_seed: int | None
+    ) -> None:
+        """Creates `token_embedding`, `segment_embedding` and `position_embedding`.
+
+        Args:
+            token_seed, position_seed, segment_seed: Seeds of their initial values.
+        """
+        initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
+        # Without autocast, as only the gathered rows of this large matrix are cast.
+        self.token_embedding = self.add_weight(
+            name="token_embedding",
+            shape=(self.vocabulary_size, self.embedding_dim),
+            initializer=seeded_initializer(initializer, token_seed),
+            autocast=False,
+        )
+        self.segment_embedding = None
+        if self.num_segments:
+            self.segment_embedding = self.add_weight(
+                name="segment_embedding",
+                shape=(self.num_segments, self.embedding_dim),
+                initializer=seeded_initializer(initializer, segment_seed),
+            )
+        neighbours = self.initial_attention == "neighbours"
+        self.position_embedding = LearnedPositionEmbedding(
+            self.max_length,
+            initializer=NeighbourPositions(self.initializer_range) if neighbours else initializer,
+            seed=position_seed,
+            dtype=self.dtype_policy,
+            name="position_embedding",
+        )
+        self.position_embedding.build((None, None, self.embedding_dim))
+
     def variables_by_depth(self) -> list[list[keras.Variable]]:
         """Lists the variables from input to output: embeddings, each layer, and the rest.
+
+        Variables of a subclass count as embeddings.
 
         Returns:
             `num_layers + 2` lists of variables.
         """
-        below = [
-            self.token_embedding,
-            *([] if self.segment_embedding is None else [self.segment_embedding]),
-            *self.position_embedding.variables,
-            *self.norm.variables,
-        ]
         layers = [layer.variables for layer in self.encoder_layers]
-        known = {variable.path for part in (below, *layers) for variable in part}
-        return [below, *layers, [v for v in self.variables if v.path not in known]]
+        above = [v for layer in (self.final_norm, self.pooler) if layer for v in layer.variables]
+        known = {variable.path for part in (*layers, above) for variable in part}
+        return [[v for v in self.variables if v.path not in known], *layers, above]
 
     def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
         x = self.embed(inputs, training)

@@ -7,5 +7,6 @@ FIELDS = TaskFields(
     command=None,  # checkpoints without heads are only converted
     family="bert",
     config=lambda family: pretraining_fields(family, MASKED),
+    loaded="keras_attn.tasks.embedder.Embedder",
     convert_heads={"encoder": {}},
 )

@@ -31,7 +31,6 @@ class CausalLM(Task):
     """
 
     name = "causal_lm"
-    pretrains = True
     starts_from = ("causal_lm",)
     default_end = {"minutes": PRETRAINING_MINUTES}
     command = "python -m pretrain.generate"

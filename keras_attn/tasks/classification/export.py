@@ -9,9 +9,16 @@ from keras_attn.tasks.text_rows import TextRows
 class Exported(tf.Module):
     """Module of a SavedModel, with the signature `serve`.
 
+    It takes `text`, strings `(N,)`, and for a model of pairs also `text_pair`. It returns `label`
+    `(N,)` and `probabilities` float32 `(N, C)`; for multilabel classification `labels` with
+    separators instead of `label`, for regression `value` `(N,)`. Texts longer than the model's
+    maximum length are truncated as in `predict`, without notice.
+
     Args:
         predictor: `Predictor`.
-        pairs: See `export`.
+        pairs: Whether the model takes pairs of texts; defaults to pairs or single texts as in
+            training, and to single texts for checkpoints of other libraries, which do not record
+            it.
 
     Raises:
         UserError: If `pairs` contradicts the model, or its tokenizer does not run in a graph.

@@ -88,5 +88,6 @@ FIELDS = TaskFields(
     },
     outputs=(".tsv", ".csv", ".jsonl"),
     files=("labels.json",),
+    loaded="keras_attn.tasks.classification.predictor.Predictor",
     huggingface_class="ForSequenceClassification",
 )

@@ -5,7 +5,7 @@ from reprlib import repr as shorten
 
 import numpy as np
 
-from keras_attn.checkpoints.huggingface_config import id2label, read_labels
+from keras_attn.checkpoints.huggingface_config import id2label, read_id2label
 from keras_attn.errors import UserError
 
 
@@ -15,7 +15,7 @@ def read_classifier(config, path, dropout):
     Raises:
         UserError: If the labels or the dropout rate are invalid.
     """
-    labels, problem = read_labels(config, path), config.get("problem_type")
+    labels, problem = read_id2label(config, path), config.get("problem_type")
     multilabel = problem == "multi_label_classification"
     if not multilabel and (len(labels) == 1 or problem == "regression"):
         labels = []

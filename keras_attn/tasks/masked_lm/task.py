@@ -30,7 +30,6 @@ class MaskedLM(Task):
     """
 
     name = "masked_lm"
-    pretrains = True
     default_end = {"minutes": PRETRAINING_MINUTES}
     command = "python -m pretrain.fill_mask"
 

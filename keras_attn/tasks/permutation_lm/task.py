@@ -26,7 +26,6 @@ class PermutationLM(Task):
     """
 
     name = "permutation_lm"
-    pretrains = True
     starts_from = ("permutation_lm",)
     default_end = {"minutes": PRETRAINING_MINUTES}
     command = "python -m finetune"

@@ -47,6 +47,7 @@ class PretrainingExamples:
         short_fraction: Fraction of pairs that are shorter than `length`, in [0, 1].
         whole_words: Whether to mask all subwords of a word or none.
         spans: Whether to mask spans of words; see `Masker`.
+        mask_rate, random_rate: See `Masker`.
         segments: Content of a row: "next_sentence", two segments, the second one random in half of
             the rows; "sentence_order", two consecutive segments, swapped in half of the rows;
             "full_sentences", one segment, without `next_sentence_label`.
@@ -76,6 +77,8 @@ class PretrainingExamples:
         short_fraction=0.1,
         whole_words=False,
         spans=False,
+        mask_rate=0.8,
+        random_rate=0.1,
         segments="next_sentence",
         pack=1,
         seed=0,
@@ -98,6 +101,8 @@ class PretrainingExamples:
             fraction=masked_fraction,
             whole_words=whole_words,
             spans=spans,
+            mask_rate=mask_rate,
+            random_rate=random_rate,
         )
         self._shards = Recent(shard_reader(folder, index))
         self._ordered = Recent(self._ordered_rows)

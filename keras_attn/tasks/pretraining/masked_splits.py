@@ -48,20 +48,26 @@ def text_sources(data):
     }
 
 
-def read_masked_splits(run, tokenizer):
+def read_masked_splits(run, tokenizer, **rates):
     """Returns the training batches of a run, and the validation batches or None.
+
+    Args:
+        run: `Run`.
+        tokenizer: Its tokenizer.
+        **rates: `mask_rate` and `random_rate` of `PretrainingExamples`; tokens of TFRecords have
+            already been replaced.
 
     Raises:
         UserError: If a split has no token to predict, or TFRecords contradict the config.
     """
     train, validation = read_splits(
-        run, lambda split, source: _examples(run, split, source, tokenizer)
+        run, lambda split, source: _examples(run, split, source, tokenizer, rates)
     )
     check_targets(run.config.data, train, validation)
     return train, validation
 
 
-def _examples(run, split, source, tokenizer):
+def _examples(run, split, source, tokenizer, rates):
     """Returns the examples of a split."""
     data = run.config.data
     exact = split == "validation"
@@ -95,4 +101,5 @@ def _examples(run, split, source, tokenizer):
         pack=1 if exact else data.pack,  # validation has a row for each example
         seed=run.config.train.seed,
         exact=exact,
+        **rates,
     )

@@ -33,5 +33,6 @@ FIELDS = TaskFields(
     formats={},
     outputs=(".json", ".jsonl"),
     files=("reading.json",),
+    loaded="keras_attn.tasks.span_qa.answerer.Answerer",
     huggingface_class="ForQuestionAnswering",
 )

@@ -15,7 +15,7 @@ class ExportedTranslator(tf.Module):
 
     Args:
         translator: `Translator`.
-        beam, length_penalty: See `Translator.translate`.
+        beam, length_penalty: See `Translator.translate`; default to the values of evaluation.
     """
 
     labels = None

@@ -134,6 +134,7 @@ FIELDS = TaskFields(
     names=("translation",),
     metrics=METRICS,
     data="source",
+    loaded="keras_attn.tasks.translation.translator.Translator",
     formats={"evaluate": ("tsv", "quoted_tsv", "csv", "jsonl", "parquet", "lines")},
     options={
         "evaluate": {

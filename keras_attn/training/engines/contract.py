@@ -26,14 +26,12 @@ class Step(abc.ABC):
         model: A built task model with `loss_weights`, `loss_errors` and `metric_sums`.
         optimizer: Result of `Engine.make_optimizer`; its learning rate is set in every step. Its
             `variables` are counted as memory.
-        accumulate: Micro-batches into which the rows of a replica are split.
         max_steps: Maximum number of steps of one call of `run`.
     """
 
     engine: "Engine"
     model: keras.Model
     optimizer: Any
-    accumulate: int = 1
     max_steps: int = 1024
 
     @abc.abstractmethod
@@ -170,7 +168,7 @@ class Engine(abc.ABC):
         Args:
             model: A built task model, created in `scope`.
             optimizer: Result of `make_optimizer`, created in `scope`.
-            accumulate: Number of micro-batches; see `Step`.
+            accumulate: Number of micro-batches into which the rows of a replica are split.
             clip_norm: Maximum global norm of the gradients; None or 0: no clipping.
             jit: Whether XLA compiles the step.
             seed: Random seed of dropout; masks differ by step, micro-batch and replica.

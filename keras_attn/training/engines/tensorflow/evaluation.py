@@ -30,18 +30,18 @@ class TensorFlowEvaluator(Evaluator):
         return totals.results()
 
     def _on_replicas(self, batch):
-        sums, output = self.strategy.run(self._replica, args=(batch,))
+        losses, metrics, output = self.strategy.run(self._replica, args=(batch,))
         first = lambda value: self.strategy.experimental_local_results(value)[0]  # noqa: E731
         rows = self.strategy.gather(output, axis=0) if self.rows else ()
-        return tf.nest.map_structure(first, sums), rows
+        return *tf.nest.map_structure(first, (losses, metrics)), rows
 
     def _replica(self, batch):
-        sums, output = self._forward(
+        losses, metrics, output = self._forward(
             [tf.convert_to_tensor(v.value) for v in self.model.trainable_variables],
             [tf.convert_to_tensor(v.value) for v in self.model.non_trainable_variables],
             batch,
         )
-        return replicas.summed(sums), output
+        return *replicas.summed((losses, metrics)), output
 
     def _stateless(self, trainable, others, batch):
         return evaluation_sums(self.model, trainable, others, batch, self.rows)

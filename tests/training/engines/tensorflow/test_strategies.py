@@ -1,13 +1,14 @@
 """Choice of the strategy, and its errors."""
 
 import json
+import types
 
 import pytest
 import tensorflow as tf
 
 from keras_attn.errors import UserError
 from keras_attn.training.engines import make_engine
-from keras_attn.training.engines.tensorflow import strategies
+from keras_attn.training.engines.tensorflow import gpu_memory, strategies
 from keras_attn.training.engines.tensorflow.engine import is_chief
 from keras_attn.training.engines.tensorflow.strategies import make_strategy
 
@@ -85,3 +86,27 @@ def test_virtual_devices_cannot_change_after_tensorflow_is_initialized():
     assert make_strategy("mirrored", virtual_devices=2).num_replicas_in_sync == 2
     with pytest.raises(UserError, match="before TensorFlow is first used.*virtual_devices=3"):
         make_strategy("mirrored", virtual_devices=3)
+
+
+@pytest.mark.parametrize(
+    ("visible", "ids"),
+    [(None, "1,0"), ("", "1,0"), ("5, GPU-a1", "GPU-a1,5")],
+)
+def test_the_memory_of_the_gpus_of_the_run_counts(monkeypatch, visible, ids):
+    def run(command, **_):
+        assert command[-1] == f"--id={ids}"
+        return types.SimpleNamespace(stdout="1000\n2000\n")
+
+    monkeypatch.setattr(gpu_memory.subprocess, "run", run)
+    monkeypatch.setattr(
+        tf.config.experimental,
+        "get_memory_info",
+        lambda name: {"current": {"GPU:0": 100, "GPU:1": 300}[name]},
+    )
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    found = gpu_memory.free_gpu_memory(["/device:GPU:1", "/device:GPU:0"])
+    assert found == int(0.9 * 1000 * 2**20) - 300
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5")
+    assert gpu_memory.free_gpu_memory(["/device:GPU:1"]) is None
