@@ -175,7 +175,8 @@ def test_the_table_of_families_names_each_of_them(generated_pages):
     links = re.findall(r"\]\((.*?\.md)\)", table)
     assert all((ROOT / "docs" / link).is_file() for link in links)
     named = table.replace(" ", "_").lower()
-    assert all(family in named.replace("gpt-2", "gpt2") for family in FAMILIES.registered)
+    own = [name for name in FAMILIES.registered if "toy" not in name]  # of other tests
+    assert all(family in named.replace("gpt-2", "gpt2") for family in own)
 
 
 def test_the_api_reference_lists_what_load_returns(generated_pages):
