@@ -128,7 +128,8 @@ def test_the_window_is_centered_at_the_integer_part_of_the_predicted_position():
     layer.position_kernel.assign(np.eye(4))
     p = 3.7  # of S = 8: v^T tanh(q) = logit(p / S)
     layer.position_vector.assign(np.full((4, 1), np.log(p / (8 - p)) / np.tanh(1.0) / 4))
-    np.testing.assert_allclose(np.array(layer.positions(query, value)), [[p]], 1e-5)
+    positions = ops.convert_to_numpy(layer.positions(query, value))
+    np.testing.assert_allclose(positions, [[p]], 1e-5)
     _, weights = layer(query, value, return_attention_scores=True)
     expected = np.zeros(8)
     expected[1:6] = np.exp(-((np.arange(1, 6) - p) ** 2) / 2) / 5

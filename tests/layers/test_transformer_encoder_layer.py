@@ -143,7 +143,7 @@ def test_every_check_with_rms_norm():
     ],
 )
 def test_a_normalization_layer_is_copied_for_each_place(layer_class, arguments, norm_first):
-    x = normal(2, 4, 6)
+    x = ops.convert_to_tensor(normal(2, 4, 6))
     layer = TransformerEncoderLayer(
         2, 7, norm=layer_class(**arguments), norm_first=norm_first, seed=1
     )

@@ -120,6 +120,7 @@ def _mask_of_heads(mask, leading):
 
 def rematerialize(function, inputs, weights, states, options):
     """See `rematerialize` on TensorFlow."""
+    states = [state.clone() for state in states]  # variables are assigned in place
     return checkpoint(
         function, inputs, weights, states, options, use_reentrant=False, preserve_rng_state=False
     )
