@@ -349,6 +349,7 @@ def test_unsupported_formats_and_models_are_rejected(folder, tmp_path):
             convert.convert(source, target)
 
 
+@pytest.mark.thorough
 def test_a_full_disk_leaves_nothing(folder, tmp_path):
     """A limit of the file size simulates a full disk."""
     edit(folder / "config.json", hidden_act="gelu_new")

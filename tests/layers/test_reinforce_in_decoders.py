@@ -18,6 +18,7 @@ from keras_attn.layers import (
 from keras_attn.models import LuongSeq2Seq
 from tests.support.layer_checks import JIT, compiled, gradients, randomize
 from tests.support.numpy_attention import normal, softmax
+from tests.support.quick import quick
 from tests.support.small_seq2seq import seq2seq_batch
 
 V, E, U, S, T = 4, 2, 2, 2, 3
@@ -152,9 +153,17 @@ def loss_of(decoder, ids, labels, memory, weights):
     return rows
 
 
-@pytest.mark.parametrize("share", [1.0, 0.5])
+WAYS = [("attend_last", True), ("attend_last", False), ("attend_first", True)]
+
+
 @pytest.mark.parametrize(
-    "order, feeding", [("attend_last", True), ("attend_last", False), ("attend_first", True)]
+    "order, feeding, share",
+    quick(
+        [(*way, share) for way in WAYS for share in (1.0, 0.5)],
+        ("attend_last", True, 0.5),
+        ("attend_last", False, 1.0),
+        ("attend_first", True, 0.5),
+    ),
 )
 def test_the_expected_gradient_over_all_choices_is_the_exact_one(order, feeding, share):
     decoder, hard = make_decoder(share, order, feeding)
@@ -313,7 +322,7 @@ def test_draws_are_float32_and_near_in_half_precision(policy):
         )
 
 
-@pytest.mark.parametrize("feeding", [True, False])
+@pytest.mark.parametrize("feeding", quick([True, False], True))
 def test_a_compiled_step_has_finite_gradients_of_every_weight(feeding):
     layer = small_decoder(feeding)
     randomize(layer, INPUTS)
