@@ -192,6 +192,8 @@ def test_rows_do_not_depend_on_each_other():
             )
 
 
+# tests/models compile searches of models.
+@pytest.mark.thorough
 def test_compiled_it_finds_the_same():
     model = Markov(1, rows=2)
 

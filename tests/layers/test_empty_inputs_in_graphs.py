@@ -20,6 +20,7 @@ COMBINED = {
     "AttentionCell",
     "HierarchicalAttention",
     "IntraAttentionLSTMCell",
+    "RecurrentDecoder",
     "TransformerEncoderLayer False",
     "TransformerEncoderLayer True",
 }

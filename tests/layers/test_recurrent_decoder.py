@@ -263,7 +263,7 @@ def test_masks_of_keras_work_without_an_argument():
     np.testing.assert_allclose(alignments.sum(-1), 1.0, 1e-5)
 
 
-@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+@pytest.mark.parametrize("policy", quick(["mixed_float16", "mixed_bfloat16"], "mixed_float16"))
 @pytest.mark.parametrize(
     "make",
     [

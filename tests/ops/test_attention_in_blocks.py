@@ -200,7 +200,7 @@ def test_the_gradient_compiles_with_xla(small_blocks):
         np.testing.assert_allclose(one, other, 1e-4, 1e-5)
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("dtype", quick(["bfloat16", "float16"], "float16"))
 def test_half_precision(small_blocks, dtype):
     arrays = arrays_of()
 

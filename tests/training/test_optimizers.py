@@ -9,6 +9,7 @@ import pytest
 from keras_attn.errors import UserError
 from keras_attn.models import BertClassifier, BertEncoder, BertPretrainer
 from keras_attn.training.optimizers import LAMB, AdamW, make_optimizer
+from tests.support.layer_checks import JIT
 
 B1, B2, EPSILON, DECAY = 0.9, 0.999, 1e-6, 0.1
 
@@ -97,7 +98,7 @@ def test_optimizers_work_in_fit_with_embeddings_and_are_rebuilt_from_their_confi
     optimizer = kind.from_config(kind(0.1, decay=0.3).get_config())
     assert optimizer.decay == 0.3
     model = keras.Sequential([keras.layers.Embedding(5, 3), keras.layers.Dense(1)])
-    model.compile(optimizer, "mse")
+    model.compile(optimizer, "mse", jit_compile=JIT)
     x, y = np.array([[1, 1], [2, 3]]), np.ones((2, 2, 1))
     losses = model.fit(x, y, epochs=20, verbose=0).history["loss"]
     assert losses[-1] < 0.2 * losses[0]
