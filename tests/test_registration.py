@@ -15,6 +15,7 @@ from keras_attn.layers import MultiHeadAttention
 from keras_attn.models import BertClassifier, BertEncoder
 from keras_attn.ops import gelu_erf
 from keras_attn.registry import keras_classes
+from tests.support.quick import quick
 
 
 def _classes():
@@ -90,7 +91,9 @@ def test_an_activation_is_serialized_twice_without_its_module(monkeypatch):
     np.testing.assert_allclose(layer.activation(x), gelu_erf(x))
 
 
-@pytest.mark.parametrize("imports", ["keras, keras_attn", "keras_attn, keras"])
+@pytest.mark.parametrize(
+    "imports", quick(["keras, keras_attn", "keras_attn, keras"], "keras_attn, keras")
+)
 def test_a_process_that_imports_both_packages_loads_a_model(imports, tmp_path):
     model = BertClassifier(BertEncoder(20, 1, 8, 2, seed=0), 2)
     ids = np.arange(6).reshape(2, 3)

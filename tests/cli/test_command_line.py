@@ -200,6 +200,7 @@ def test_a_path_of_another_file_system_is_one_line_in_every_flag(tmp_path, run_h
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.thorough
 def test_a_storage_that_cannot_be_reached_is_one_line():
     code = (
         "from keras_attn.cli import command_line\n"

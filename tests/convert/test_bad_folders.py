@@ -369,6 +369,7 @@ def test_an_error_without_a_message_has_the_name_of_its_class(tmp_path, monkeypa
         read_tensors(str(path if opened == "h5py.File" else tmp_path))
 
 
+@pytest.mark.thorough
 def test_a_full_disk_leaves_nothing(folder, tmp_path):
     """A limit of the file size simulates a full disk."""
     edit(folder / "config.json", hidden_act="gelu_new")

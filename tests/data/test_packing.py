@@ -13,6 +13,7 @@ from keras_attn.data.text_examples import TextExamples
 from keras_attn.models import BertClassifier, BertEncoder, BertPretrainer
 from keras_attn.tasks.pretraining.masked_examples import PretrainingExamples
 from keras_attn.text.wordpiece import WordPieceTokenizer
+from tests.support.quick import quick
 from tests.support.small_shards import make_tokenizer, mixed_shards, prepare
 
 WORDS = [f"w{i}" for i in range(40)]
@@ -178,8 +179,18 @@ def _classification(pack=1, labels=None, buckets=(), **options):
     return TableBatches(examples, pack, **options)
 
 
-@pytest.mark.parametrize(("pooling", "classes"), [("cls", 3), ("mean", 3), ("mean", 1)])
-@pytest.mark.parametrize("index", [0, 1])  # the second batch has 4 examples
+HEADS = [("cls", 3), ("mean", 3), ("mean", 1)]
+
+
+@pytest.mark.parametrize(  # the second batch has 4 examples
+    ("pooling", "classes", "index"),
+    quick(
+        [(*head, index) for head in HEADS for index in (0, 1)],
+        ("cls", 3, 1),
+        ("mean", 3, 0),
+        ("mean", 1, 1),
+    ),
+)
 def test_classifying_packed_rows_gives_the_same_losses_and_gradients(pooling, classes, index):
     labels = np.linspace(-1, 1, 20, dtype=np.float32) if classes == 1 else None
     model = BertClassifier(_encoder(len(VOCABULARY)), classes, dropout=0.0, pooling=pooling)

@@ -7,6 +7,7 @@ from keras import ops
 from keras_attn.generation import beam_search, sample
 from tests.support.layer_checks import compiled
 from tests.support.markov import BEGIN, END, VOCABULARY, Markov
+from tests.support.quick import quick
 
 LENGTH = 4
 WIDE = 4**LENGTH
@@ -65,8 +66,15 @@ def _in_python(model, row, beams, length, penalty, early=False, allowed=lambda t
     return [*ended, *sorted((tokens for _, tokens in alive), key=score, reverse=True)][:beams]
 
 
-@pytest.mark.parametrize("beams", [2, 3])
-@pytest.mark.parametrize("penalty", [0.0, 0.6, 1.5])
+@pytest.mark.parametrize(
+    "beams, penalty",
+    quick(
+        [(beams, penalty) for beams in (2, 3) for penalty in (0.0, 0.6, 1.5)],
+        (2, 0.0),
+        (3, 0.6),
+        (2, 1.5),
+    ),
+)
 def test_rows_that_end_early_miss_nothing(beams, penalty):
     model, limits = Markov.of_seeds(range(5), rows=4), np.tile([14, 4, 9, 1], 5)
     model.logits[..., END] += 1.5
@@ -129,8 +137,15 @@ def test_limits_leave_the_best_of_what_may_come():
     assert repeated > 5, "tokens may come again, where their neighbours are others"
 
 
-@pytest.mark.parametrize("beams", [1, 2, 3])
-@pytest.mark.parametrize("early", [False, True])
+@pytest.mark.parametrize(
+    "beams, early",
+    quick(
+        [(beams, early) for beams in (1, 2, 3) for early in (False, True)],
+        (1, False),
+        (2, True),
+        (3, False),
+    ),
+)
 def test_scores_are_those_of_the_model_and_in_order(beams, early):
     model = Markov.of_seeds(range(5))
     found = _search(model, beams, length=8, early_stopping=early)
@@ -177,6 +192,8 @@ def test_rows_do_not_depend_on_each_other():
             )
 
 
+# tests/models compile searches of models.
+@pytest.mark.thorough
 def test_compiled_it_finds_the_same():
     model = Markov(1, rows=2)
 

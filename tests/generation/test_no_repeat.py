@@ -7,6 +7,7 @@ from keras import ops
 from keras_attn.generation import beam_search, sample
 from keras_attn.generation.constraints import IMPOSSIBLE, constrain
 from tests.support.markov import BEGIN, END, VOCABULARY, Markov
+from tests.support.quick import quick
 
 # The last is the begin mark; padding is before the others.
 PROMPTS = np.array([[1, 2, 3, 1, 2, BEGIN], [-1, -1, -1, 3, 3, BEGIN], [-1] * 5 + [BEGIN]])
@@ -47,7 +48,7 @@ def _steps(model, copies=1):
     return model.step, model.cache(len(model.logits))
 
 
-@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("size", quick([1, 2, 3], 1, 3))
 def test_greedy_texts_repeat_nothing_of_their_prompt(size):
     changed = 0
     for seed in range(5):
@@ -78,7 +79,7 @@ def test_greedy_texts_repeat_nothing_of_their_prompt(size):
     assert changed
 
 
-@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("size", quick([1, 2, 3], 2))
 def test_drawn_texts_and_beams_repeat_nothing_of_their_prompt(size):
     again = 0
     for seed in range(3):

@@ -262,6 +262,8 @@ def test_the_coldest_is_greedy():
             np.testing.assert_array_equal(value, greedy[name])
 
 
+# tests/tasks/causal_lm compiles that of a model.
+@pytest.mark.thorough
 def test_compiled_it_draws_the_same():
     model = Markov(1, rows=3)
 

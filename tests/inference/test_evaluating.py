@@ -43,7 +43,7 @@ def folder(tmp_path_factory):
                 "data.regression": label == "score",
                 "data.length": 24,
                 "data.vocab_size": 100,
-                "train.steps": 60,
+                "train.steps": 20,
                 "train.batch_size": 8,
                 "train.learning_rate": 0.005,
                 "model.pooling": "mean",

@@ -74,9 +74,9 @@ def _commands(translator):
 @pytest.mark.parametrize(
     ("name", "ends"),
     [
-        ("predict", "\n"),
+        pytest.param("predict", "\n", marks=pytest.mark.thorough),
         ("predict", "\r\n"),
-        ("predict", "\r"),
+        pytest.param("predict", "\r", marks=pytest.mark.thorough),
         ("embed", "\r"),
         ("generate", "\r"),
         ("translate", "\r"),

@@ -16,6 +16,7 @@ from tests.support.layer_checks import (
     run,
     weights_of,
 )
+from tests.support.quick import quick
 
 MASK = np.array([[[1, 1, 1], [1, 0, 0], [0, 0, 0]], [[1, 1, 0], [1, 1, 1], [1, 0, 0]]])
 
@@ -205,7 +206,10 @@ def conv_reference(weights, inputs, mask):
     return np.array(found)
 
 
-@pytest.mark.parametrize("mask", [[[1, 1, 1, 0], [1, 1, 1, 1]], [[0, 0, 1, 1], [0, 1, 1, 1]]])
+MASKS = [[[1, 1, 1, 0], [1, 1, 1, 1]], [[0, 0, 1, 1], [0, 1, 1, 1]]]
+
+
+@pytest.mark.parametrize("mask", quick(MASKS, MASKS[1]))
 def test_the_recurrent_query_asks_the_convolution(mask):
     def make(**kwargs):
         return AttentiveConvPooling(3, 3, 2, **{"seed": 1, **kwargs})

@@ -1,5 +1,7 @@
 """Mixed and expanded-window attention over a memory, and at given or predicted positions."""
 
+import itertools
+
 import keras
 import numpy as np
 import pytest
@@ -17,7 +19,6 @@ from keras_attn.layers import (
 from keras_attn.models import LuongSeq2Seq
 from tests.support.layer_checks import (
     check_every_weight_gets_a_gradient,
-    check_layer,
     compiled,
     layer_gradients,
     randomize,
@@ -26,9 +27,11 @@ from tests.support.layer_checks import (
     with_other_padding,
 )
 from tests.support.numpy_attention import normal, softmax
+from tests.support.quick import each_check, quick
 from tests.support.small_seq2seq import seq2seq_batch
 
 HEADS, DEPTH = 2, 3
+ALIGNMENTS = "monotonic", "predictive"
 MASK = np.array([[0, 1, 1, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0, 0]])
 MIXES = {
     "gate": {},
@@ -164,20 +167,22 @@ def reference(of_weights, **options):
     return compute
 
 
-@pytest.mark.parametrize("alignment", ["monotonic", "predictive"])
-@pytest.mark.parametrize("mix", MIXES)
-def test_every_check_of_mixed_attention_to_a_memory(mix, alignment):
+@pytest.mark.parametrize(
+    "check, mix, alignment",
+    each_check(list(itertools.product(MIXES, ALIGNMENTS)), ("gate", "predictive")),
+)
+def test_every_check_of_mixed_attention_to_a_memory(check, mix, alignment):
     options = {"alignment": alignment, **MIXES[mix]}
-    check_layer(lambda **k: mixed(**options, **k), inputs_of(), reference(mixed_weights, **options))
+    check(lambda **k: mixed(**options, **k), inputs_of(), reference(mixed_weights, **options))
 
 
-@pytest.mark.parametrize("alignment", ["monotonic", "predictive"])
-@pytest.mark.parametrize("name", EXPANDED)
-def test_every_check_of_an_expanded_window_over_a_memory(name, alignment):
+@pytest.mark.parametrize(
+    "check, name, alignment",
+    each_check(list(itertools.product(EXPANDED, ALIGNMENTS)), ("global", "predictive")),
+)
+def test_every_check_of_an_expanded_window_over_a_memory(check, name, alignment):
     options = {"alignment": alignment, **EXPANDED[name]}
-    check_layer(
-        lambda **k: expanded(**options, **k), inputs_of(), reference(expanded_weights, **options)
-    )
+    check(lambda **k: expanded(**options, **k), inputs_of(), reference(expanded_weights, **options))
 
 
 @pytest.mark.parametrize("depths", [{"value_depth": 4}, {"value_depth": 4, "key_depth": 6}])
@@ -263,7 +268,7 @@ def test_a_wide_expanded_window_over_a_memory_is_multi_head_attention():
         )
 
 
-@pytest.mark.parametrize("alignment", ["monotonic", "predictive"])
+@pytest.mark.parametrize("alignment", ALIGNMENTS)
 @pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS)
 def test_content_amount_and_side_of_padding_change_nothing(make, alignment):
     layer, inputs = make(alignment), inputs_of()
@@ -285,7 +290,7 @@ def test_content_amount_and_side_of_padding_change_nothing(make, alignment):
 
 
 @pytest.mark.parametrize("policy", ["float32", "mixed_float16", "mixed_bfloat16"])
-@pytest.mark.parametrize("alignment", ["monotonic", "predictive"])
+@pytest.mark.parametrize("alignment", ALIGNMENTS)
 @pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS)
 def test_a_row_with_no_key_has_weights_0_and_finite_gradients(make, alignment, policy):
     layer = make(alignment, dtype=policy)
@@ -311,7 +316,7 @@ def test_v_and_w_learn_through_the_gaussian_alone(make):
             assert (np.abs(by_path[name]).max() > 1e-4) == moved
 
 
-@pytest.mark.parametrize("alignment", ["monotonic", "predictive"])
+@pytest.mark.parametrize("alignment", ALIGNMENTS)
 @pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS)
 def test_a_memory_projected_once_gives_the_same(make, alignment):
     layer, inputs = make(alignment), inputs_of(4)
@@ -380,7 +385,7 @@ def test_a_compiled_step_writes_a_cache_at_an_index_of_the_run():
         np.testing.assert_allclose(ops.convert_to_numpy(found)[:, 0], wanted[:, i], 1e-4, 1e-5)
 
 
-@pytest.mark.parametrize("alignment", ["monotonic", "predictive"])
+@pytest.mark.parametrize("alignment", ALIGNMENTS)
 @pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS)
 def test_masks_of_keras_work_without_an_argument(make, alignment):
     ids = np.array([[3, 4, 6, 0], [5, 0, 0, 0]])
@@ -437,10 +442,21 @@ DECODED = {
 }
 
 
+FED, UNFED, FIRST = {}, {"input_feeding": False}, {"order": "attend_first"}
+
+
 @pytest.mark.parametrize(
-    "options", [{}, {"input_feeding": False}, {"order": "attend_first"}], ids=str
+    "name, options",
+    quick(
+        list(itertools.product(CELLS, (FED, UNFED, FIRST))),
+        ("mixed", FED),
+        ("mixed predictive", FIRST),
+        ("expanded", UNFED),
+        ("joined", FED),
+        ("multi-head", FIRST),
+    ),
+    ids=str,
 )
-@pytest.mark.parametrize("name", CELLS)
 def test_steps_of_several_targets_in_a_decoder_are_those_of_one_pass_each(name, options):
     layer = decoder(name, **options)
     randomize(layer, DECODED)
@@ -489,12 +505,18 @@ def test_every_weight_of_a_translator_gets_a_gradient(name):
 
 
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="traces of TensorFlow")
-@pytest.mark.parametrize("alignment", ["monotonic", "predictive"])
-@pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS)
-def test_gradients_under_xla_with_an_unknown_batch(make, alignment):
+@pytest.mark.parametrize(
+    "name, alignment",
+    quick(
+        list(itertools.product(LAYERS, ALIGNMENTS)),
+        ("mixed", "predictive"),
+        ("expanded", "monotonic"),
+    ),
+)
+def test_gradients_under_xla_with_an_unknown_batch(name, alignment):
     import tensorflow as tf
 
-    layer, inputs = make(alignment), inputs_of()
+    layer, inputs = LAYERS[name](alignment), inputs_of()
     randomize(layer, inputs)
 
     @tf.function(

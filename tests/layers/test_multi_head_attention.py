@@ -13,7 +13,7 @@ from tests.support.layer_checks import (
     weights_of,
     with_other_padding,
 )
-from tests.support.quick import each_check
+from tests.support.quick import each_check, quick
 
 HEADS, KEY_DIM, VALUE_DIM = 2, 3, 3
 
@@ -264,8 +264,7 @@ def test_masks_of_keras_work_without_an_argument():
     )
 
 
-@pytest.mark.parametrize("step", [1, 2])
-@pytest.mark.parametrize("value_dim", [3, 4])
+@pytest.mark.parametrize("step, value_dim", quick([(1, 3), (1, 4), (2, 3), (2, 4)], (1, 4), (2, 3)))
 def test_decoding_with_a_cache_equals_one_full_pass(step, value_dim):
     layer = make(value_dim=value_dim)
     x = ops.convert_to_tensor(normal(2, 6, 5))

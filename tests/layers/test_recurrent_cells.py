@@ -413,8 +413,9 @@ def test_what_is_drawn_differs_from_step_to_step_and_call_to_call_and_repeats_by
     def stateless(weights, others):
         return layer.stateless_call(weights, others, ids, memory, training=True)
 
+    stateless = compiled(stateless)
     for call in found[0]:
-        (logits, _), others = compiled(stateless)(weights, others)
+        (logits, _), others = stateless(weights, others)
         np.testing.assert_allclose(ops.convert_to_numpy(logits), call, 1e-4, 1e-5)
 
 

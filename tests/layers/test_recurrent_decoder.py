@@ -21,6 +21,7 @@ from tests.support.layer_checks import (
     weights_of,
     with_other_padding,
 )
+from tests.support.quick import THOROUGH, quick
 
 V, E, U, D = 7, 3, 4, 6
 
@@ -70,7 +71,7 @@ def freely(layer, inputs):
     return ids
 
 
-@pytest.mark.parametrize("cell", [bahdanau, luong])
+@pytest.mark.parametrize("cell", quick([bahdanau, luong], bahdanau))
 def test_unforced_steps_get_the_most_likely_word(cell):
     inputs = inputs_of(6)
     layer = made(inputs, cell)
@@ -176,16 +177,21 @@ def attending(attention, **kwargs):
         luong,
         attending(lambda: None),
         attending(LocalAttention, order="attend_first"),
-        attending(lambda: Attention("additive")),
+        pytest.param(attending(lambda: Attention("additive")), marks=THOROUGH),
         *(
             attending(make, input_feeding=False)
             for make in (
-                lambda: Attention("additive"),
-                lambda: LocalAttention(1),
                 lambda: LocalAttention(1, "predictive"),
                 lambda: HardAttention(score="additive"),
-                lambda: LuongAttention(U, attention=LocalAttention(1)),
                 lambda: Attention(LocationScore(4)),
+            )
+        ),
+        *(
+            pytest.param(attending(make, input_feeding=False), marks=THOROUGH)
+            for make in (
+                lambda: Attention("additive"),
+                lambda: LocalAttention(1),
+                lambda: LuongAttention(U, attention=LocalAttention(1)),
             )
         ),
     ],
@@ -215,8 +221,14 @@ def test_a_decoder_that_was_never_called_is_built_where_decoding_starts(cell):
     np.testing.assert_allclose(ops.convert_to_numpy(found), run(layer, inputs), 1e-5, 1e-5)
 
 
-@pytest.mark.parametrize("cell", [bahdanau, luong])
-@pytest.mark.parametrize("ratio", [0.0, 1.0])
+@pytest.mark.parametrize(
+    "cell, ratio",
+    quick(
+        [(cell, ratio) for cell in (bahdanau, luong) for ratio in (0.0, 1.0)],
+        (bahdanau, 0.0),
+        (luong, 1.0),
+    ),
+)
 def test_padding_reaches_neither_logits_nor_alignments(cell, ratio):
     inputs = {**inputs_of(2), "memory_mask": np.array([[1, 1, 0, 1], [0, 0, 1, 0]])}
     layer = made(inputs, cell)
@@ -251,7 +263,7 @@ def test_masks_of_keras_work_without_an_argument():
     np.testing.assert_allclose(alignments.sum(-1), 1.0, 1e-5)
 
 
-@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+@pytest.mark.parametrize("policy", quick(["mixed_float16", "mixed_bfloat16"], "mixed_float16"))
 @pytest.mark.parametrize(
     "make",
     [

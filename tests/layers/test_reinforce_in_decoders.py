@@ -18,6 +18,7 @@ from keras_attn.layers import (
 from keras_attn.models import LuongSeq2Seq
 from tests.support.layer_checks import JIT, compiled, gradients, randomize
 from tests.support.numpy_attention import normal, softmax
+from tests.support.quick import quick
 from tests.support.small_seq2seq import seq2seq_batch
 
 V, E, U, S, T = 4, 2, 2, 2, 3
@@ -152,9 +153,17 @@ def loss_of(decoder, ids, labels, memory, weights):
     return rows
 
 
-@pytest.mark.parametrize("share", [1.0, 0.5])
+WAYS = [("attend_last", True), ("attend_last", False), ("attend_first", True)]
+
+
 @pytest.mark.parametrize(
-    "order, feeding", [("attend_last", True), ("attend_last", False), ("attend_first", True)]
+    "order, feeding, share",
+    quick(
+        [(*way, share) for way in WAYS for share in (1.0, 0.5)],
+        ("attend_last", True, 0.5),
+        ("attend_last", False, 1.0),
+        ("attend_first", True, 0.5),
+    ),
 )
 def test_the_expected_gradient_over_all_choices_is_the_exact_one(order, feeding, share):
     decoder, hard = make_decoder(share, order, feeding)
@@ -251,7 +260,7 @@ def called(layer, **kwargs):
     return layer(inputs.pop("target_ids"), inputs.pop("memory"), **inputs, **kwargs)
 
 
-@pytest.mark.parametrize("feeding", [True, False])
+@pytest.mark.parametrize("feeding", quick([True, False], True))
 def test_baseline_logits_are_those_of_inference_and_draws_are_masked(feeding):
     layer = small_decoder(feeding)
     randomize(layer, INPUTS)
@@ -294,7 +303,7 @@ def test_steps_of_a_loop_draw_different_numbers():
         assert abs((one == other).mean() - 0.5) < 5 * np.sqrt(0.25 / rows)
 
 
-@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+@pytest.mark.parametrize("policy", quick(["mixed_float16", "mixed_bfloat16"], "mixed_float16"))
 def test_draws_are_float32_and_near_in_half_precision(policy):
     layer, half = small_decoder(), small_decoder(dtype=policy)
     randomize(layer, INPUTS)
@@ -313,7 +322,7 @@ def test_draws_are_float32_and_near_in_half_precision(policy):
         )
 
 
-@pytest.mark.parametrize("feeding", [True, False])
+@pytest.mark.parametrize("feeding", quick([True, False], True))
 def test_a_compiled_step_has_finite_gradients_of_every_weight(feeding):
     layer = small_decoder(feeding)
     randomize(layer, INPUTS)
@@ -337,6 +346,7 @@ def test_a_compiled_step_has_finite_gradients_of_every_weight(feeding):
         assert np.isfinite(gradient).all() and np.abs(gradient).max() > 0, variable.path
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="traces of TensorFlow")
 def test_gradients_under_xla_with_an_unknown_batch():
     import tensorflow as tf
@@ -399,7 +409,7 @@ def test_draws_with_a_cache_and_terms_of_other_estimators_are_errors():
         HardAttention("gumbel").reinforce_errors(*[np.ones((1, 2))] * 2, {}, np.ones((1, 2)))
 
 
-@pytest.mark.parametrize("feeding", [True, False])
+@pytest.mark.parametrize("feeding", quick([True, False], False))
 def test_the_losses_of_a_translator_are_sums_of_independent_rows(feeding):
     model = LuongSeq2Seq(11, 8, attention="reinforce", input_feeding=feeding, seed=1)
     batch = seq2seq_batch()

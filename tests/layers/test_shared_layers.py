@@ -17,6 +17,7 @@ from keras_attn.layers import (
     RecurrentDecoder,
     RelativePositionBias,
 )
+from tests.support.quick import quick
 
 X = np.random.default_rng(0).normal(size=(2, 5, 6)).astype("float32")
 
@@ -87,7 +88,7 @@ SHARED = {
 }
 
 
-@pytest.mark.parametrize("name", SHARED)
+@pytest.mark.parametrize("name", quick(SHARED, *(name for name in SHARED if name != "cell")))
 def test_what_two_layers_share_they_share_in_a_clone(name):
     part, make = SHARED[name]
     inputs = keras.Input((None, 6))
@@ -114,7 +115,9 @@ def test_a_config_that_was_edited_or_copied_makes_a_part_of_its_own():
     assert made.num_buckets == 32 and made is not layer.position
 
 
-@pytest.mark.parametrize("name", SHARED)
+@pytest.mark.parametrize(
+    "name", quick(SHARED, *(name for name in SHARED if name != "attention of cells"))
+)
 def test_what_two_layers_share_they_share_after_loading(name, tmp_path):
     part, make = SHARED[name]
     inputs = keras.Input((None, 6))

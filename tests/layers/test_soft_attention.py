@@ -24,7 +24,7 @@ from tests.support.layer_checks import (
     with_other_padding,
 )
 from tests.support.numpy_attention import attention_weights, normal
-from tests.support.quick import each_check
+from tests.support.quick import each_check, quick
 
 GOLDEN = np.load(
     pathlib.Path(__file__).parents[1] / "golden" / "joeynmt_attention.npz", allow_pickle=False
@@ -253,7 +253,7 @@ def test_masks_of_keras_work_without_an_argument(score):
     )
 
 
-@pytest.mark.parametrize("step", [1, 2])
+@pytest.mark.parametrize("step", quick([1, 2], 2))
 @pytest.mark.parametrize("score", SCORES)
 def test_decoding_with_a_cache_equals_one_full_pass(score, step):
     layer = make(score)

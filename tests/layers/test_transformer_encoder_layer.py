@@ -13,7 +13,7 @@ from tests.support.layer_checks import (
     weights_of,
     with_other_padding,
 )
-from tests.support.quick import each_check
+from tests.support.quick import each_check, quick
 
 
 def normal(*shape, seed=0):
@@ -133,14 +133,16 @@ def test_every_check_with_rms_norm():
     )
 
 
-@pytest.mark.parametrize("norm_first", [False, True])
+NORMS = [
+    (keras.layers.BatchNormalization, {"momentum": 0.5}, False),
+    (keras.layers.GroupNormalization, {"groups": 3}, True),
+    (keras.layers.GroupNormalization, {"groups": -1}, False),
+]
+
+
 @pytest.mark.parametrize(
-    "layer_class, arguments",
-    [
-        (keras.layers.BatchNormalization, {"momentum": 0.5}),
-        (keras.layers.GroupNormalization, {"groups": 3}),
-        (keras.layers.GroupNormalization, {"groups": -1}),
-    ],
+    "layer_class, arguments, norm_first",
+    quick([(*norm, first) for *norm, _ in NORMS for first in (False, True)], *NORMS),
 )
 def test_a_normalization_layer_is_copied_for_each_place(layer_class, arguments, norm_first):
     x = ops.convert_to_tensor(normal(2, 4, 6))

@@ -195,7 +195,7 @@ def test_labels_outside_the_dictionary_are_an_error():
 def test_weights_that_change_count_at_once():
     model, batch = BertClassifier(encoder(), 3), make_batch()
     before = numpy(model(batch)["logits"])
-    model.compile(keras.optimizers.Adam(3e-3))
+    model.compile(keras.optimizers.Adam(3e-3), jit_compile=JIT)
     model.evaluate(batch, batch_size=8, verbose=0)
     intermediate = model.backbone.encoder_layers[0].feed_forward.intermediate
     was = numpy(intermediate.kernel)

@@ -6,7 +6,8 @@ import pytest
 from keras import ops
 
 from keras_attn import models
-from tests.support.every_model import EVERY_MODEL, make
+from tests.support.every_model import EVERY_MODEL, ONE_OF_EACH_KIND, make
+from tests.support.quick import quick
 
 # As long as the tokens.
 ALIGNED = "segment_ids", "padding_mask", "position_ids", "pack_ids", "permutation_ranks"
@@ -22,7 +23,7 @@ def _inputs(name):
     return model, {**{key: np.ones(length, "int32") for key in missing}, **inputs}
 
 
-@pytest.mark.parametrize("name", EVERY_MODEL)
+@pytest.mark.parametrize("name", quick(EVERY_MODEL, *ONE_OF_EACH_KIND))
 def test_an_input_of_another_batch_or_length(name):
     model, inputs = _inputs(name)
     model(inputs)
@@ -117,7 +118,7 @@ def test_one_row_of_an_input_is_that_of_all_rows(make_model, names):
         )
 
 
-@pytest.mark.parametrize("name", EVERY_MODEL)
+@pytest.mark.parametrize("name", quick(EVERY_MODEL, *ONE_OF_EACH_KIND))
 def test_sizes_that_are_unknown_fit(name):
     model, inputs = _inputs(name)
     symbols = {}

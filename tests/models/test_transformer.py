@@ -8,7 +8,7 @@ from keras import ops
 from keras_attn.generation import beam_search, sample
 from keras_attn.models import Transformer
 from tests.support.layer_checks import compiled, in_a_graph
-from tests.support.quick import THOROUGH
+from tests.support.quick import THOROUGH, quick
 
 PAD, BEGIN, END = 0, 1, 2
 
@@ -40,10 +40,11 @@ OPTIONS = [
     {"positions": "learned", "tie_embeddings": False},
     {"target_vocabulary_size": 13},
 ]
+HALF = {"dtype": "mixed_bfloat16"}
 
 
 @pytest.mark.parametrize("way", [in_a_graph, pytest.param(compiled, marks=THOROUGH)])
-@pytest.mark.parametrize("options", [*OPTIONS, {"dtype": "mixed_bfloat16"}])
+@pytest.mark.parametrize("options", quick([*OPTIONS, HALF], OPTIONS[1], OPTIONS[2], HALF))
 def test_decoding_step_by_step_gives_the_logits_of_one_pass(options, way):
     model, batch = _model(**options), _batch()
     close = 0.06 if "dtype" in options else 1e-4  # bfloat16 has 8 bits

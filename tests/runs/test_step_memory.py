@@ -123,6 +123,7 @@ def test_the_estimated_parameters_equal_those_of_the_model(kind, defaults, model
     assert size.parameters == pytest.approx(model.count_params(), rel=0.06)
 
 
+@pytest.mark.runs
 def test_a_resumed_run_keeps_the_chosen_micro_batches(tmp_path, free, monkeypatch):
     corpus = tmp_path / "corpus"
     corpus.mkdir()

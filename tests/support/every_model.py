@@ -129,6 +129,12 @@ TASKS = {
     },
 }
 EVERY_MODEL = {**BACKBONES, **TASKS}
+# All backbones, each head on one of them, and each model of its own.
+ONE_OF_EACH_KIND = [
+    *BACKBONES, "BertClassifier", "BertQuestionAnswerer", "GPT2LanguageModel", "XLNetPretrainer",
+    "Transformer", "BahdanauSeq2Seq", "ABCNN", "AttentionalFactorizationMachine",
+    "HierarchicalAttentionNetwork", "PointerGenerator", "PointerNetwork",
+]  # fmt: skip
 
 
 @functools.cache

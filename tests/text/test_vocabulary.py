@@ -75,6 +75,7 @@ def test_a_damaged_file_is_refused_by_name_and_line(tmp_path, content, message):
     assert str(path) in str(error.value)
 
 
+@pytest.mark.thorough
 def test_training_is_the_same_in_any_process_and_for_any_order_of_texts():
     # The trainer of `tokenizers` hashes with a seed of each process.
     code = (

@@ -8,6 +8,7 @@ import tensorflow_text
 
 from keras_attn.errors import UserError
 from keras_attn.text.wordpiece import WordPieceTokenizer
+from tests.support.quick import quick
 
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 PIECES = """
@@ -98,7 +99,7 @@ def _random_texts(alphabet, count, seed):
             yield rng.choice("aéß的.") * rng.randrange(195, 206) + rng.choice(alphabet)
 
 
-@pytest.mark.parametrize("lowercase", [True, False])
+@pytest.mark.parametrize("lowercase", quick([True, False], True))
 def test_any_text_of_any_plane_gets_the_ids_of_the_published_algorithm(lowercase):
     characters = map(chr, (*range(0xD800), *range(0xE000, 0x110000)))
     # What Unicode has not assigned yet depends on the version of Unicode, not on BERT.
@@ -118,7 +119,7 @@ def test_any_text_of_any_plane_gets_the_ids_of_the_published_algorithm(lowercase
     assert not wrong
 
 
-@pytest.mark.parametrize("lowercase", [True, False])
+@pytest.mark.parametrize("lowercase", quick([True, False], False))
 def test_texts_get_the_ids_of_hugging_face_tokenizers(lowercase):
     from tokenizers import BertWordPieceTokenizer
     from tokenizers.models import WordPiece

@@ -77,6 +77,7 @@ def test_a_prepared_folder_is_a_source_if_its_vocabulary_fits(tmp_path):
         run(folder, tmp_path / "unused", WordPieceTokenizer(VOCABULARY, lowercase=False))
 
 
+@pytest.mark.thorough
 def test_a_full_disk_is_an_error_and_leaves_nothing_half_written(tmp_path):
     source, _ = write_files(tmp_path / "text", documents=200)
     # A limit on the size of files stands for a full disk: the plan fits, a shard does not.

@@ -14,7 +14,7 @@ from keras_attn.ops.kernels import tensorflow_graphs as graphs
 from keras_attn.tasks.causal_lm import generator as generating
 from keras_attn.tasks.causal_lm.generator import Generator
 from keras_attn.text.byte_pairs import BytePairTokenizer, padding_row_name
-from tests.support.quick import THOROUGH
+from tests.support.quick import THOROUGH, quick
 from tests.support.small_language_models import log_probabilities
 
 
@@ -58,7 +58,7 @@ def test_its_loop_copies_no_cache(generator, options):
         pytest.param({"seed": 3}, marks=THOROUGH),
         pytest.param({"top_p": None, "min_tokens": 3}, marks=THOROUGH),
         {"top_k": 5, "no_repeat": 2},
-        {"beam": 3, "no_repeat": 2, "min_tokens": 2},
+        pytest.param({"beam": 3, "no_repeat": 2, "min_tokens": 2}, marks=THOROUGH),
     ],
 )
 def test_a_choice_that_is_compiled_is_the_same(generator, options, monkeypatch):
@@ -99,7 +99,7 @@ def test_half_precision_generates_similar_text(trained, generator, tmp_path):
     [
         pytest.param({"temperature": 1.5, "seed": 3}, marks=THOROUGH),
         {"beam": 3},
-        {"temperature": 1.0, "top_k": 5, "nbest": 2},
+        pytest.param({"temperature": 1.0, "top_k": 5, "nbest": 2}, marks=THOROUGH),
     ],
 )
 def test_a_text_does_not_depend_on_its_batch(generator, options):
@@ -159,7 +159,7 @@ def test_beams_are_ordered_by_their_probability(generator):
     assert generator.generate(["the"], 6, beam=1, nbest=1)[0] == greedy
 
 
-@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("size", quick([1, 2], 2))
 def test_texts_repeat_no_sequence_of_tokens_of_their_prompts(generator, size):
     end, prompts = generator.tokenizer.end_id, ["the cat sees a dog the cat sees", "", "a dog the"]
     found = generator.generate(prompts, 9, temperature=0, no_repeat=size)

@@ -80,6 +80,8 @@ def test_shards_of_another_vocabulary_are_an_error(folder):
         NextTokenExamples(folder, train_byte_pairs(TEXTS, 290))
 
 
+# tests/data/shards prepares shards in several processes, too.
+@pytest.mark.thorough
 def test_processes_give_the_same_shards(folder, tmp_path):
     for number in range(3):
         documents = make_documents(40, number)
