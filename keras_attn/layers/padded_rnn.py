@@ -1,10 +1,16 @@
 """Recurrent layers for inputs with padding at any position."""
 
+import weakref
+
 import keras
 from keras import ops
 
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.ops.sizes import at_least
+
+# The layer that a `Bidirectional` has copied by its config. If it were freed while Keras loads a
+# model, Keras could take a new object with the same id for one that it has already created.
+_COPIED: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
 def run_rnn(rnn, x, mask=None, initial_state=None, **arguments):
@@ -106,11 +112,24 @@ def recurrent(kind, units, seed, **kwargs):
 def bidirectional(kind, units, seed, dtype, name, **kwargs):
     """`recurrent` in both directions, with outputs of size `2 units` and a seed per direction."""
     forward_seed, backward_seed = split_seed(seed, 2)
-    return keras.layers.Bidirectional(
+    return both_directions(
         recurrent(kind, units, forward_seed, dtype=dtype, name="forward", **kwargs),
-        backward_layer=recurrent(
+        recurrent(
             kind, units, backward_seed, dtype=dtype, name="backward", go_backwards=True, **kwargs
         ),
         dtype=dtype,
         name=name,
     )
+
+
+def both_directions(forward, backward, **kwargs):
+    """Creates a Keras `Bidirectional` of two layers, also while a model is loaded.
+
+    Args:
+        forward: Recurrent layer, which is copied.
+        backward: Recurrent layer with `go_backwards=True`.
+        **kwargs: Further arguments of `Bidirectional`.
+    """
+    made = keras.layers.Bidirectional(forward, backward_layer=backward, **kwargs)
+    _COPIED[made] = forward
+    return made

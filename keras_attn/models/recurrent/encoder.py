@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_attn.layers.attention_pooling import AttentionPooling
-from keras_attn.layers.padded_rnn import bidirectional, recurrent, run_rnn
+from keras_attn.layers.padded_rnn import bidirectional, both_directions, recurrent, run_rnn
 from keras_attn.layers.recurrent import IntraAttentionLSTMCell, SequenceToVector
 from keras_attn.layers.seeds import split_seed
 from keras_attn.layers.unused_arguments import reject_unused
@@ -166,9 +166,9 @@ class RecurrentEncoder(TextEncoder):
         if not self.bidirectional:
             return self._lstmn(units, seed, name)
         forward_seed, backward_seed = split_seed(seed, 2)
-        return keras.layers.Bidirectional(
+        return both_directions(
             self._lstmn(units, forward_seed, "forward"),
-            backward_layer=self._lstmn(units, backward_seed, "backward", go_backwards=True),
+            self._lstmn(units, backward_seed, "backward", go_backwards=True),
             dtype=self.dtype_policy,
             name=name,
         )
