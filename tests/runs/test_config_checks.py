@@ -98,11 +98,11 @@ def test_a_run_has_the_values_that_its_engine_fixes(tmp_path, monkeypatch):
         TASKS["masked_lm"],
         FAMILIES["bert"],
         config,
-        tmp_path / "run",
-        None,
+        workdir=tmp_path / "run",
+        pretrained=None,
         dry_run=False,
         compared=False,
-        engine={"name": "tensorflow"},
+        engine_options={"name": "tensorflow"},
     ) as run:
         assert run.config.train.jit is True and config.train.jit is False
     assert ENGINES.fields("tensorflow") is fixed
