@@ -248,7 +248,9 @@ class BertEncoder(DeclaredInputs, keras.Model):
         """Creates `token_embedding`, `segment_embedding` and `position_embedding`.
 
         Args:
-            token_seed, position_seed, segment_seed: Seeds of their initial values.
+            token_seed: Seed of the initial token embeddings.
+            position_seed: Seed of the initial position embeddings.
+            segment_seed: Seed of the initial segment embeddings.
         """
         initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
         # Without autocast, as only the gathered rows of this large matrix are cast.
