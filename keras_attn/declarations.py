@@ -162,3 +162,8 @@ class TaskFields:
     def prefers_lower(self, metric: str) -> bool:
         """Returns whether lower values of a metric are better."""
         return metric == "loss" or metric in self.lower_is_better
+
+    @property
+    def pretrains(self) -> bool:
+        """Whether runs of the task pretrain on text without labels."""
+        return self.command == "pretrain"

@@ -149,7 +149,7 @@ def select_family(config: ml_collections.ConfigDict, named: str) -> None:
     if config.model.get("family") == named:
         return
     old = declared(task, config.model.get("family"))
-    if TASKS.fields(task).command == "pretrain":
+    if TASKS.fields(task).pretrains:
         task = family.pretrains
     _change(config, old, task, named)
     config.model.family = named

@@ -162,19 +162,12 @@ class Family:
     @property
     def pretrained_heads(self) -> set[str]:
         """Names of the heads, and of the pooler, that a pretraining task of the family trains."""
-        return {name for task in self._pretraining() for name in self.head_names(task, {})}
+        return {name for task in self.pretraining_tasks for name in self.head_names(task, {})}
 
     @property
-    def pretrains(self) -> bool:
-        """Whether the family has a model for a pretraining task."""
-        return bool(self._pretraining())
-
-    def _pretraining(self):
-        return [
-            task
-            for task in TASKS
-            if TASKS.fields(task).command == "pretrain" and self.supports(task)
-        ]
+    def pretraining_tasks(self) -> list[str]:
+        """Names of the pretraining tasks for which the family has a model."""
+        return [task for task in TASKS if TASKS.fields(task).pretrains and self.supports(task)]
 
     def prefix(self, task: str) -> str:
         """Returns the prefix of the paths of weights in a checkpoint of a task.

@@ -79,7 +79,7 @@ class Task:
     @property
     def pretrains(self) -> bool:
         """Whether its runs pretrain on text without labels."""
-        return TASKS.fields(self.name).command == "pretrain"
+        return TASKS.fields(self.name).pretrains
 
     def plan(self, run: Any) -> Plan:
         """Checks the config, reads the data and returns the `Plan` of a run.

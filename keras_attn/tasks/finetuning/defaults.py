@@ -132,7 +132,7 @@ class FinetuningDefaults:
                 f"Leave train.learning_rate={train.learning_rate:g} unset: the default for this "
                 f"model is {rate:g}."
             )
-        if origin == RANDOM and self._run.family.pretrains:
+        if origin == RANDOM and self._run.family.pretraining_tasks:
             return "Start from a pretrained model: --pretrained."
         rates = ",".join(f"{_two_digits(factor * rate):g}" for factor in (0.3, 1, 3))
         return (
@@ -167,6 +167,6 @@ def better_start(family: Any) -> str:
     Args:
         family: `keras_attn.families.contract.Family`.
     """
-    if family.pretrains:
+    if family.pretraining_tasks:
         return "start from a model that was pretrained longer"
     return "choose a family that can be pretrained: --config.model.family"

@@ -85,6 +85,8 @@ def test_a_threshold_that_answers_nothing_is_zero_as_in_the_script_and_decides_s
 )
 def test_a_model_below_a_baseline_is_a_warning_unless_it_is_perfect(model, baseline, warnings):
     lines = []
-    run = types.SimpleNamespace(say=lines.append, family=types.SimpleNamespace(pretrains=True))
+    run = types.SimpleNamespace(
+        say=lines.append, family=types.SimpleNamespace(pretraining_tasks=["masked_lm"])
+    )
     report_reading_baselines(run, {"f1": model}, {"sentence": {"f1": baseline}})
     assert len(lines) == 1 + warnings
