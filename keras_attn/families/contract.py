@@ -206,14 +206,17 @@ class Family:
         """Returns a lower bound of the number of values of a model.
 
         It detects a damaged config.json before memory is allocated. The default counts the
-        embeddings and the feed-forward layers of a Transformer.
+        embeddings and, of models with `num_heads`, the feed-forward layers.
 
         Args:
             architecture: Arguments of the backbone, with `vocabulary_size`.
         """
         rows = architecture["vocabulary_size"] + learned_positions(architecture)
+        embeddings = rows * embedding_dim(architecture)
+        if "num_heads" not in architecture:  # not a Transformer
+            return embeddings
         feed_forward = 2 * architecture["hidden_dim"] * feed_forward_dim(architecture)
-        return rows * embedding_dim(architecture) + architecture["num_layers"] * feed_forward
+        return embeddings + architecture["num_layers"] * feed_forward
 
     def output_dim(self, architecture: Mapping) -> int:
         """Returns the size of the vectors from which heads and logits are computed."""

@@ -18,9 +18,6 @@ class AttentiveCNNFamily(Family):
     tokenizers = KINDS["word_pieces"]
     sizes = {"tiny": {"hidden_dim": 128}, "mini": {"hidden_dim": 256}, "small": {"hidden_dim": 512}}
 
-    def min_parameters(self, architecture):
-        return architecture["vocabulary_size"] * embedding_dim(architecture)
-
     def memory(self, task, architecture, heads, length, targets):
         hidden_dim, depth = architecture["hidden_dim"], embedding_dim(architecture)
         layer = 6 * length * hidden_dim  # convolution, gates and states

@@ -20,9 +20,6 @@ class AttentiveLSTMFamily(Family):
     tokenizers = KINDS["word_pieces"]
     sizes = named_sizes(RECURRENT_SIZES)
 
-    def min_parameters(self, architecture):
-        return architecture["vocabulary_size"] * embedding_dim(architecture)
-
     def memory(self, task, architecture, heads, length, targets):
         hidden_dim, layers = architecture["hidden_dim"], architecture["num_layers"]
         layer = 8 * length * hidden_dim  # gates, states and inputs

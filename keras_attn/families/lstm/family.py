@@ -21,9 +21,6 @@ class LSTMFamily(Family):
     def default_arguments(self, run, shape):
         return {"bidirectional": False, "reduce": "last", "embedding_stddev": 0.1}
 
-    def min_parameters(self, architecture):
-        return architecture["vocabulary_size"] * architecture["hidden_dim"]
-
     def memory(self, task, architecture, heads, length, targets):
         hidden_dim, layers = architecture["hidden_dim"], architecture["num_layers"]
         layer = 10 * length * hidden_dim  # gates, states and inputs
