@@ -15,7 +15,7 @@ import sys
 from absl import app, flags
 
 from benchmarks.contenders.pretraining.batch import PRODUCT_ROWS
-from benchmarks.turns import Contender, in_turn, left_out, median_range, python_of, running
+from benchmarks.interleaved import Contender, in_turn, left_out, median_range, python_of, running
 
 FLAGS = flags.FLAGS
 flags.DEFINE_list(

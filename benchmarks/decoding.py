@@ -12,7 +12,7 @@ import sys
 
 from absl import app, flags
 
-from benchmarks.turns import Library, compare_libraries, left_out
+from benchmarks.interleaved import Library, compare_libraries, left_out
 
 FLAGS = flags.FLAGS
 flags.DEFINE_list("beams", ["1", "4"], "Beam sizes; 1 is greedy decoding.")

@@ -21,7 +21,14 @@ import tempfile
 from absl import app, flags
 
 from benchmarks.contenders.finetuning.epoch import BATCH
-from benchmarks.turns import Contender, fastest_mode, left_out, median_range, python_of, running
+from benchmarks.interleaved import (
+    Contender,
+    fastest_mode,
+    left_out,
+    median_range,
+    python_of,
+    running,
+)
 from keras_attn.data.sources.tables import read_table
 from keras_attn.tasks.classification import glue
 from keras_attn.tasks.finetuning.choices import rows_drawn
@@ -103,7 +110,7 @@ def main(_):
 
 def write_rows(path):
     """Writes the examples for all contenders and returns the number of training examples."""
-    task, rows = glue.task_of("sst2"), {}
+    task, rows = glue.glue_task("sst2"), {}
     for split in ("train", "validation"):
         table = read_table(FLAGS[split].value, **task.columns(FLAGS[split].value))
         if split == "train":

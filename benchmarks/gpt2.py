@@ -12,7 +12,7 @@ import sys
 
 from absl import app, flags
 
-from benchmarks.turns import Library, compare_libraries, left_out
+from benchmarks.interleaved import Library, compare_libraries, left_out
 
 SIZES = {
     "tiny": (2, 128, 2, 32, 128),

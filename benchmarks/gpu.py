@@ -16,7 +16,7 @@ import sys
 from absl import app, flags
 
 from benchmarks.contenders.pretraining.batch import useful_flops
-from benchmarks.turns import Contender, in_turn, left_out, median_range, running
+from benchmarks.interleaved import Contender, in_turn, left_out, median_range, running
 
 SIZES = {"tiny": (2, 128, 2, 64), "base": (12, 768, 12, 256), "large": (24, 1024, 16, 128)}
 OURS, THEIRS, PRODUCT = "keras-attn, JAX", "transformers, compiled", "matrix product"

@@ -20,7 +20,7 @@ from collections import Counter
 
 from absl import app, flags
 
-from benchmarks.turns import (
+from benchmarks.interleaved import (
     Contender,
     counts_of,
     fastest_mode,

@@ -15,7 +15,7 @@ import sys
 
 from absl import app, flags
 
-from benchmarks.turns import Contender, python_of, running
+from benchmarks.interleaved import Contender, python_of, running
 
 BASE = {
     "xla": False,

@@ -16,7 +16,7 @@ import sys
 from absl import app, flags
 
 from benchmarks.contenders.pretraining.batch import PRODUCT_ROWS, useful_flops
-from benchmarks.turns import Library, in_turn, left_out, median_range, running
+from benchmarks.interleaved import Library, in_turn, left_out, median_range, running
 
 SIZES = {
     "tiny": (2, 128, 2, 64),

@@ -11,7 +11,7 @@ import sys
 
 from absl import app, flags
 
-from benchmarks.turns import Contender, in_turn, median_range, running
+from benchmarks.interleaved import Contender, in_turn, median_range, running
 
 FLAGS = flags.FLAGS
 flags.DEFINE_list("lengths", ["512", "2048", "8192", "32768"], "Sequence lengths.")

@@ -8,11 +8,11 @@ If `data.train` is unset, the data come from TensorFlow Datasets (`tfds:glue/sst
 
 from keras_attn.defaults import finetuning_defaults
 from keras_attn.errors import check_choice
-from keras_attn.tasks.classification.glue import TASKS
+from keras_attn.tasks.classification.glue import GLUE_TASKS
 
 
 def get_config(task):
-    check_choice("task", task, tuple(sorted(TASKS)))
+    check_choice("task", task, tuple(sorted(GLUE_TASKS)))
     config = finetuning_defaults()
-    config.data.update(task=task, on_bad_text=TASKS[task].on_bad_text)
+    config.data.update(task=task, on_bad_text=GLUE_TASKS[task].on_bad_text)
     return config

@@ -167,11 +167,11 @@ ENGINES = Registry(
 )
 
 DEFAULT_ENGINE = "tensorflow"
-UNRECORDED_ENGINE = "tensorflow"  # of version 0.1, whose config.json does not name it
+UNRECORDED_ENGINE = "tensorflow"  # for a config.json that does not name its engine
 # The default task of each command.
 DEFAULT_TASKS = {"pretrain": "masked_lm", "finetune": "classification"}
 
-# Names of version 0.1 for pairs of family and task, in `kind` of config.json.
+# Older names of pairs of family and task, in `kind` of config.json.
 _KINDS = {
     ("bert", "masked_lm"): "pretraining",
     ("bert", "backbone"): "encoder",

@@ -1,7 +1,7 @@
 """The working directory of a run, with these files:
 
     config.json      the resolved config, architecture, hashes of the data, versions, the command
-    vocab.txt        files of the tokenizer; see text/recipes.py
+    vocab.txt        files of the tokenizer; see text/tokenizer_types.py
     labels.json      files of the task; see `TaskFields.files`
     data/            shards of token ids
     checkpoints/     see training/checkpoints.py
@@ -37,7 +37,7 @@ from keras_attn.io.json_files import read_if_complete, read_json, read_object, w
 from keras_attn.io.locks import lock_file
 from keras_attn.registry import TASKS
 from keras_attn.saved_config import checked, complete
-from keras_attn.text.recipes import KINDS
+from keras_attn.text.tokenizer_types import TOKENIZER_TYPES
 from keras_attn.training.checkpoints import Checkpoints
 
 WORTH_KEEPING_SECONDS = 60.0  # of text preparation
@@ -46,7 +46,7 @@ WORTH_KEEPING_SECONDS = 60.0  # of text preparation
 def member_files():
     """Returns the names of the files of tokenizers and tasks in a workdir."""
     return {
-        *(name for tokenizers in KINDS.values() for name in tokenizers.files),
+        *(name for tokenizers in TOKENIZER_TYPES.values() for name in tokenizers.files),
         *(name for task in TASKS for name in TASKS.fields(task).files),
     }
 

@@ -4,7 +4,7 @@
     python -m pretrain --config.data.train=prepared/wiki --config.data.vocab=vocab.txt …
     python -m pretrain.prepare --runner=DataflowRunner --beam_options='--project=mine …' \\
         --input='gs://mine/wiki/*.txt.gz' --output=gs://mine/prepared …
-    python -m pretrain.prepare --tokenizer=byte_pairs --vocab_size=32768 \\
+    python -m pretrain.prepare --tokenizer=bpe --vocab_size=32768 \\
         --input='books/*.gz' --output=prepared/books
     python -m pretrain --config=gpt2_small --config.data.train=prepared/books …
 
@@ -27,16 +27,16 @@ def define_flags():
     flags.DEFINE_string("output", None, "Folder to write the shards to.")
     flags.DEFINE_enum(
         "tokenizer",
-        "word_pieces",
-        ["word_pieces", "byte_pairs", "sentence_pieces"],
+        "wordpiece",
+        ["wordpiece", "bpe", "sentencepiece", "word_pieces", "byte_pairs", "sentence_pieces"],
         "Tokenizer to train or use: WordPiece (BERT; the default), byte-level BPE "
-        "(GPT-2) or SentencePiece (XLNet).",
+        "(GPT-2) or SentencePiece (XLNet). The last three are older names of the same.",
     )
     flags.DEFINE_string(
         "vocab",
         None,
-        "Vocabulary: vocab.txt or its folder; for byte_pairs the "
-        "folder of vocab.json and merges.txt; for sentence_pieces spiece.model or "
+        "Vocabulary: vocab.txt or its folder; for bpe the "
+        "folder of vocab.json and merges.txt; for sentencepiece spiece.model or "
         "its folder. If unset, trained on the input.",
     )
     flags.DEFINE_integer(
@@ -45,8 +45,8 @@ def define_flags():
     flags.DEFINE_bool(
         "lowercase",
         None,
-        "Whether to lower-case text (word_pieces: also strip "
-        "accents); if unset, True for word_pieces only.",
+        "Whether to lower-case text (wordpiece: also strip "
+        "accents); if unset, True for wordpiece only.",
     )
     flags.DEFINE_enum(
         "format",

@@ -86,7 +86,7 @@ def test_the_defaults_of_a_task_name_the_task():
     [
         ("classify", None),
         ("squad", "reading_comprehension"),
-        *(("glue", task) for task in glue.TASKS),
+        *(("glue", task) for task in glue.GLUE_TASKS),
     ],
 )
 def test_each_config_is_loaded_by_path_and_shows_its_command(name, task, tmp_path, monkeypatch):

@@ -148,6 +148,19 @@ def test_links_lead_to_files_of_the_repository():
     assert not wrong
 
 
+def test_named_files_exist():
+    folders = "keras_attn|tests|docs|benchmarks|configs|pretrain|finetune|notebooks"
+    path_pattern = rf"(?<![\w/.-])(?:{folders})/[\w/.-]*\w"
+    found = [
+        (_name(page), path)
+        for page in [*PAGES, ROOT / "CONTRIBUTING.md"]
+        for path in re.findall(path_pattern, page.read_text(encoding="utf-8"))
+    ]
+    roots = ROOT, ROOT / "docs"
+    assert len(found) > 50
+    assert not [path for path in found if not any((root / path[1]).exists() for root in roots)]
+
+
 @pytest.fixture(scope="module")
 def generated_pages():
     pytest.importorskip("mkdocs")

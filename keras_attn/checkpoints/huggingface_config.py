@@ -29,7 +29,7 @@ def models_of(family: Any, prefix: str, own: Mapping[str, str]) -> dict[str, str
     return {**own, **declared, **own}  # first, and not replaced
 
 
-def read_config(
+def check_config(
     folder: str, config: Mapping | None, defaults: Mapping, models: Iterable[str]
 ) -> tuple[str, dict, str]:
     """Returns the path of config.json, its content with defaults, and the class name of the model.

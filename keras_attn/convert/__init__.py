@@ -237,7 +237,7 @@ def convert(
 
 
 def _check_empty(target):
-    if os.path.exists(target) and not (
+    if os.path.lexists(target) and not (
         os.path.isdir(target) and set(os.listdir(target)) <= {_LOCK}
     ):
         raise UserError(f"The target must be a new or empty folder. Received: {target}")

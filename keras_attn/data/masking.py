@@ -1,4 +1,7 @@
-"""Masked-LM targets for a batch of rows, each a function of its own counter."""
+"""Masked-LM targets: selection of tokens (single, whole words or spans) and their replacement.
+
+The random numbers of a row depend on the seed and on the index of the row alone.
+"""
 
 import numpy as np
 

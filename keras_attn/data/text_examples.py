@@ -296,7 +296,9 @@ def _check_sizes(texts, text_pairs, labels, length, batch_size, specials):
             )
     least = specials + (1 if text_pairs is None else 2)
     if length < least:
-        raise UserError(f"length must be at least {least} tokens. Received: length={length}")
+        raise UserError(
+            f"data.length must be at least {least} tokens. Received: data.length={length}"
+        )
     if batch_size < 1:
         raise UserError(f"batch_size must be positive. Received: batch_size={batch_size}")
 

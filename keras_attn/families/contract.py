@@ -17,7 +17,7 @@ from keras_attn.families.layer_memory import (
     learned_positions,
 )
 from keras_attn.registry import FAMILIES, TASKS
-from keras_attn.text.recipes import Kind
+from keras_attn.text.tokenizer_types import TokenizerType
 
 
 class Family:
@@ -64,7 +64,7 @@ class Family:
     backbone_name: str
     task_models: Mapping[str, type | None]
     encodes: bool = True
-    tokenizers: Kind
+    tokenizers: TokenizerType
     sizes: Mapping[str, Mapping[str, Any]]
     free_arguments: tuple[str, ...] = ("dropout", "initializer_range")
     finetunes_from_scratch: bool = True

@@ -53,7 +53,7 @@ def beam_search(
         max_length: Maximum number of tokens, including the end-of-sequence token.
         end_id: Id of the end-of-sequence token.
         length_penalty: Exponent of the length penalty. 0: scores are log probabilities, which
-            favours short sequences.
+            favors short sequences.
         coverage_penalty: Weight of the coverage penalty; 0 disables it.
         early_stopping: Whether a row ends as soon as it has K finished hypotheses, even if better
             ones are possible.

@@ -18,6 +18,7 @@ class CausalLanguageModel(TaskModel):
     `decode_beams`; see `keras_attn.models.GPT2LanguageModel`.
     """
 
+    BACKBONE_ATTRIBUTES: tuple[str, ...] = ("token_products", "make_cache", "decode")
     metric_names = ("token_loss", "token_accuracy")
 
     def build(self, input_shape: dict[str, Shape] | None = None) -> None:

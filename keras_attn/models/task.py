@@ -121,15 +121,23 @@ class _Batch(dict):
 class TaskModel(Losses):
     """Mixin for a backbone with a task head; precedes `keras.Model` in the bases.
 
-    Its `INPUTS` are those of the backbone and `OWN_INPUTS`.
+    Its `INPUTS` are those of the backbone and `OWN_INPUTS`. The backbone has the attributes
+    `BACKBONE_ATTRIBUTES`.
     """
 
     OWN_INPUTS: dict[str, str] = {}
+    BACKBONE_ATTRIBUTES: tuple[str, ...] = ()
 
     def __init__(self, backbone: keras.Model, seed: int | None, **kwargs: Any) -> None:
         if not isinstance(backbone, keras.Model):
             raise ValueError(
                 f"{type(self).__name__}: backbone must be a model. Received: backbone={backbone!r}"
+            )
+        missing = [name for name in self.BACKBONE_ATTRIBUTES if not hasattr(backbone, name)]
+        if missing:
+            raise ValueError(
+                f"{type(self).__name__}: backbone must be a model with {', '.join(missing)}. "
+                f"Received: backbone={backbone!r}"
             )
         kwargs.setdefault("dtype", backbone.dtype_policy)
         super().__init__(**kwargs)

@@ -48,7 +48,7 @@ class BytePairTokenizer:
         unk_id: None: there is no unknown token.
         lowercase: False.
         verbatim: True: documents are raw text.
-        recipe: See `keras_attn.text.recipes`.
+        recipe: See `keras_attn.text.tokenizer_types`.
         sha256: Hash of vocabulary and merges.
 
     Raises:
@@ -116,7 +116,7 @@ class BytePairTokenizer:
 
     @property
     def recipe(self):
-        return {"kind": "byte_pairs", "vocabulary": self.vocabulary, "merges": self.merges}
+        return {"kind": "bpe", "vocabulary": self.vocabulary, "merges": self.merges}
 
     @classmethod
     def read(cls, folder):

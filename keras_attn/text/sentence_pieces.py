@@ -60,7 +60,7 @@ class SentencePieceTokenizer:
         continuation: Boolean `(V,)`, whether a token continues the word before it, as in
             data_utils.py: a space or punctuation starts a new word.
         verbatim: False: documents are split into sentences.
-        recipe: See `keras_attn.text.recipes`.
+        recipe: See `keras_attn.text.tokenizer_types`.
         sha256: Hash of the model, `lowercase` and the version of these rules, so that shards of
             other tokenizers are not reused.
 
@@ -133,7 +133,7 @@ class SentencePieceTokenizer:
     @property
     def recipe(self):
         return {
-            "kind": "sentence_pieces",
+            "kind": "sentencepiece",
             "lowercase": self.lowercase,
             "model": base64.b64encode(self.model).decode(),
         }

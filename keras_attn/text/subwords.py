@@ -150,7 +150,7 @@ class Subwords:
 
     @property
     def recipe(self):
-        """See `keras_attn.text.recipes`."""
+        """See `keras_attn.text.tokenizer_types`."""
         return {"kind": "subwords", "model": base64.b64encode(self.model).decode()}
 
     def write(self, folder):

@@ -63,7 +63,7 @@ class WordPieceTokenizer:
         mask_token: "[MASK]".
         continuation: `(vocabulary_size,)` bool, True for tokens `##x`, which continue a word.
         verbatim: False: documents are split into sentences.
-        recipe: See `keras_attn.text.recipes`.
+        recipe: See `keras_attn.text.tokenizer_types`.
         sha256: Hash of the vocabulary file.
 
     Raises:
@@ -128,7 +128,7 @@ class WordPieceTokenizer:
 
     @property
     def recipe(self):
-        return {"kind": "word_pieces", "vocabulary": self.vocabulary, "lowercase": self.lowercase}
+        return {"kind": "wordpiece", "vocabulary": self.vocabulary, "lowercase": self.lowercase}
 
     @classmethod
     def from_file(cls, path, lowercase=True):

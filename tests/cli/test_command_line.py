@@ -354,9 +354,11 @@ def test_a_task_of_glue_follows_a_colon_or_is_its_former_name(name, tmp_path, mo
 
 def test_the_former_names_of_glue_are_its_tasks_and_may_be_imported():
     glue = importlib.import_module("configs.glue")
-    assert glue.TASKS is glue_tasks.TASKS
-    assert TASKS.fields("classification").configs == {name: f"glue:{name}" for name in glue.TASKS}
-    for name in glue.TASKS:
+    assert glue.GLUE_TASKS is glue_tasks.GLUE_TASKS
+    assert TASKS.fields("classification").configs == {
+        name: f"glue:{name}" for name in glue.GLUE_TASKS
+    }
+    for name in glue.GLUE_TASKS:
         old = importlib.import_module(f"configs.{name}")
         assert old is getattr(importlib.import_module("configs"), name)
         assert old.get_config() == glue.get_config(name)

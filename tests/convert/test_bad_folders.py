@@ -336,8 +336,10 @@ def test_unsupported_formats_and_models_are_rejected(folder, tmp_path):
             convert.convert(folder, tmp_path / "file/out", format)
     (tmp_path / "full").mkdir()
     (tmp_path / "full/mine").write_text("")
-    with pytest.raises(UserError, match="new or empty folder"):
-        convert.convert(folder, tmp_path / "full")
+    (tmp_path / "dangling").symlink_to(tmp_path / "missing")
+    for target in ("full", "dangling"):
+        with pytest.raises(UserError, match="new or empty folder"):
+            convert.convert(folder, tmp_path / target)
     with pytest.raises(UserError, match="folder .*nowhere does not exist"):
         convert.convert("nowhere", tmp_path / "out")
     with pytest.raises(UserError, match="A folder with a model is required"):

@@ -46,7 +46,7 @@ def test_a_gpt2_is_prepared_pretrained_sampled_and_finetuned(texts, labelled, tm
     workdir, ids = tmp_path / "gpt2", tmp_path / "ids"
     run(
         "pretrain.prepare",
-        "--tokenizer=byte_pairs",
+        "--tokenizer=bpe",
         f"--input={texts / 'train.txt'}",
         f"--output={ids}",
         "--vocab_size=320",

@@ -146,3 +146,19 @@ def test_a_mask_of_floats_is_named_as_its_input(name):
 def test_a_backbone_that_is_no_model(model):
     with pytest.raises(ValueError, match=f"{model.__name__}: backbone must be a model"):
         model("bert", 2)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        models.BertClassifier,
+        models.BertPretrainer,
+        models.GPT2LanguageModel,
+        models.RecurrentLanguageModel,
+        models.XLNetPretrainer,
+    ],
+)
+def test_a_backbone_of_another_class(model):
+    heads = {"num_classes": 2} if "Classifier" in model.__name__ else {}
+    with pytest.raises(ValueError, match="a model with .*Received: backbone=<AttentiveCNN"):
+        model(models.AttentiveCNN(9, 8), **heads)

@@ -17,7 +17,7 @@ from keras_attn.models import GPT2, BertEncoder, BertPretrainer, Transformer, XL
 from keras_attn.registry import FAMILIES, TASKS, family_and_task
 from keras_attn.runs import step_memory
 from keras_attn.runs.step_memory import choose_sizes, step_size
-from keras_attn.training import memory
+from keras_attn.training import process_memory
 from keras_attn.training.engines import make_engine
 from tests.support.small_language_models import config_of, write_texts
 
@@ -36,7 +36,7 @@ SHAPE = {"num_layers": 3, "hidden_dim": 32, "num_heads": 4, "vocabulary_size": 5
 @pytest.fixture
 def free(monkeypatch):
     def set_free(number):
-        monkeypatch.setattr(memory, "free_memory", lambda: number)
+        monkeypatch.setattr(process_memory, "free_memory", lambda: number)
 
     return set_free
 

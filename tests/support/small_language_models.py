@@ -16,9 +16,9 @@ SENTENCES = [
 ]
 # By the kind of tokenizer.
 _DEFAULTS = {
-    "word_pieces": (pretraining_defaults, {"data.vocab_size": 200}),
-    "byte_pairs": (language_modeling_defaults, {"data.vocab_size": 320, "model.max_length": 48}),
-    "sentence_pieces": (permutation_modeling_defaults, {"data.vocab_size": 60}),
+    "wordpiece": (pretraining_defaults, {"data.vocab_size": 200}),
+    "bpe": (language_modeling_defaults, {"data.vocab_size": 320, "model.max_length": 48}),
+    "sentencepiece": (permutation_modeling_defaults, {"data.vocab_size": 60}),
 }
 
 
@@ -35,7 +35,7 @@ def write_texts(path, count, seed, sentences=SENTENCES):
     return documents
 
 
-def config_of(folder, kind="byte_pairs", **fields):
+def config_of(folder, kind="bpe", **fields):
     """A config whose data are train.txt and valid.txt of a folder."""
     defaults, own = _DEFAULTS[kind]
     config = defaults()

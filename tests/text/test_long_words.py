@@ -36,7 +36,7 @@ def test_a_long_word_is_cut_and_of_a_very_long_one_its_beginning_is_kept(sign):
         lambda texts: train_subwords(texts, 300),
         lambda texts: train_subwords(texts, 300, "unigram"),
     ],
-    ids=["word_pieces", "byte_pairs", "sentence_pieces", "bpe", "unigram"],
+    ids=["wordpiece", "bpe", "sentencepiece", "bpe", "unigram"],
 )
 def test_a_word_of_half_a_million_letters_takes_seconds(train):
     random.seed(0)

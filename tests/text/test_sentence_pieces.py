@@ -10,7 +10,6 @@ import sentencepiece
 import tensorflow as tf
 
 from keras_attn.errors import UserError
-from keras_attn.text.recipes import make_tokenizer
 from keras_attn.text.sentence_pieces import (
     SPECIAL_TOKENS,
     SYMBOLS,
@@ -18,6 +17,7 @@ from keras_attn.text.sentence_pieces import (
     normalize_text,
     train_sentence_pieces,
 )
+from keras_attn.text.tokenizer_types import make_tokenizer
 
 TEXTS = [
     f"In {year}, {count},000 people saw the {colour} house, and {count} stayed."

@@ -3,8 +3,8 @@
 import torch
 from torch.nn import functional
 
+from benchmarks.interleaved import serve
 from benchmarks.process_memory import read_memory, reset_peak
-from benchmarks.turns import serve
 
 
 def prepare(options):

@@ -4,8 +4,8 @@ import keras
 import tensorflow as tf
 
 import keras_attn
+from benchmarks.interleaved import serve
 from benchmarks.process_memory import read_memory, reset_peak
-from benchmarks.turns import serve
 
 
 def layer_of(options):

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from benchmarks.contenders.decoding.hugging_face import make_model
-from benchmarks.turns import check_length, serve
+from benchmarks.interleaved import check_length, serve
 
 
 def prepare(options):

@@ -3,7 +3,7 @@
 import torch
 from transformers import MarianConfig, MarianMTModel
 
-from benchmarks.turns import check_length, serve
+from benchmarks.interleaved import check_length, serve
 
 
 def make_model(options):

@@ -4,7 +4,7 @@ import keras
 import keras_hub
 import numpy as np
 
-from benchmarks.turns import check_length, serve
+from benchmarks.interleaved import check_length, serve
 
 BEGIN = 1
 

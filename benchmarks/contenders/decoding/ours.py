@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.turns import check_length, serve
+from benchmarks.interleaved import check_length, serve
 from keras_attn.freed_memory import keep_freed_memory
 from keras_attn.generation import beam_search, sample
 from keras_attn.models import Transformer

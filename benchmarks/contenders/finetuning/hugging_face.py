@@ -14,7 +14,7 @@ from transformers import (
 from transformers.trainer_pt_utils import get_length_grouped_indices
 
 from benchmarks.contenders.finetuning import epoch
-from benchmarks.turns import serve
+from benchmarks.interleaved import serve
 
 
 def prepare(options):

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks.contenders.finetuning import epoch
-from benchmarks.turns import serve
+from benchmarks.interleaved import serve
 
 
 class Rates(keras.optimizers.schedules.LearningRateSchedule):

@@ -5,7 +5,7 @@ import time
 import numpy as np
 
 from benchmarks.contenders.finetuning import epoch
-from benchmarks.turns import serve
+from benchmarks.interleaved import serve
 from keras_attn.data.batches import TableBatches
 from keras_attn.data.text_examples import TextExamples
 from keras_attn.freed_memory import keep_freed_memory

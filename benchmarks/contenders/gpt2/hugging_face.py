@@ -4,7 +4,7 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from benchmarks.contenders.gpt2.sizes import END, POSITIONS, VOCABULARY, random_ids
-from benchmarks.turns import check_length, serve
+from benchmarks.interleaved import check_length, serve
 
 
 def prepare(options):

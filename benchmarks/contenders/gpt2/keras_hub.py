@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks.contenders.gpt2.sizes import POSITIONS, VOCABULARY, random_ids
-from benchmarks.turns import check_length, serve
+from benchmarks.interleaved import check_length, serve
 
 
 def prepare(options):

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks.contenders.gpt2.sizes import END, POSITIONS, VOCABULARY, random_ids
-from benchmarks.turns import check_length, serve
+from benchmarks.interleaved import check_length, serve
 from keras_attn.freed_memory import keep_freed_memory
 from keras_attn.models import GPT2, GPT2LanguageModel
 from keras_attn.tasks.causal_lm.generator import Generator

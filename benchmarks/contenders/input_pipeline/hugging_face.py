@@ -13,7 +13,7 @@ import torch
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler
 from transformers import BertTokenizerFast, DataCollatorForLanguageModeling
 
-from benchmarks.turns import serve
+from benchmarks.interleaved import serve
 
 
 def prepare(options):

@@ -10,7 +10,7 @@ from official.nlp.data import create_pretraining_data as creation
 from official.nlp.data import pretrain_dataloader as loading
 from official.nlp.tools import tokenization
 
-from benchmarks.turns import serve
+from benchmarks.interleaved import serve
 
 
 def prepare(options):

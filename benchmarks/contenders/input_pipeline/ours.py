@@ -5,7 +5,7 @@ import tempfile
 
 import tensorflow as tf
 
-from benchmarks.turns import serve
+from benchmarks.interleaved import serve
 from keras_attn.data.batches import StreamBatches
 from keras_attn.data.shards.prepare import prepare as prepare_text
 from keras_attn.tasks.pretraining.masked_examples import PretrainingExamples

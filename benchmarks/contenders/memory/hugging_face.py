@@ -5,8 +5,8 @@ from torch.nn import functional
 from transformers import BertConfig, BertForPreTraining, GPT2Config, GPT2LMHeadModel
 
 from benchmarks.contenders.pretraining.batch import synthetic_batch
+from benchmarks.interleaved import serve
 from benchmarks.process_memory import read_memory, reset_peak
-from benchmarks.turns import serve
 
 
 def prepare(options):

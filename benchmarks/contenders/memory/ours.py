@@ -3,8 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
+from benchmarks.interleaved import serve
 from benchmarks.process_memory import read_memory, reset_peak
-from benchmarks.turns import serve
 from keras_attn.freed_memory import keep_freed_memory
 from keras_attn.models import (
     GPT2,

@@ -9,7 +9,7 @@ from torch.nn import functional
 from transformers import BertConfig, BertForPreTraining
 
 from benchmarks.contenders.pretraining.batch import VOCABULARY, synthetic_batch
-from benchmarks.turns import serve
+from benchmarks.interleaved import serve
 
 
 def prepare(options):

@@ -5,7 +5,7 @@ import keras_hub
 import tensorflow as tf
 
 from benchmarks.contenders.pretraining.batch import VOCABULARY, synthetic_batch
-from benchmarks.turns import serve
+from benchmarks.interleaved import serve
 
 
 def prepare(options):

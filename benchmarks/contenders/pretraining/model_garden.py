@@ -10,7 +10,7 @@ from official.modeling.optimization.legacy_adamw import AdamWeightDecay
 from official.nlp.modeling import layers, models, networks
 
 from benchmarks.contenders.pretraining.batch import VOCABULARY, synthetic_batch
-from benchmarks.turns import serve
+from benchmarks.interleaved import serve
 
 
 def prepare(options):

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from benchmarks.contenders.pretraining.batch import synthetic_batch
 from benchmarks.contenders.pretraining.our_model import make_model
-from benchmarks.turns import serve
+from benchmarks.interleaved import serve
 from keras_attn.freed_memory import keep_freed_memory
 from keras_attn.training.engines import make_engine
 from keras_attn.training.engines.tensorflow.feed import Feed

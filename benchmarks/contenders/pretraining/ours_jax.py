@@ -7,7 +7,7 @@ import keras
 
 from benchmarks.contenders.pretraining.batch import synthetic_batch
 from benchmarks.contenders.pretraining.our_model import make_model
-from benchmarks.turns import serve
+from benchmarks.interleaved import serve
 
 
 def prepare(options):

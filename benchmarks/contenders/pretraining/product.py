@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from benchmarks.contenders.pretraining.batch import PRODUCT_ROWS
-from benchmarks.turns import serve
+from benchmarks.interleaved import serve
 
 
 def prepare(options):

@@ -2,7 +2,7 @@
 
 import jax
 
-from benchmarks.turns import serve
+from benchmarks.interleaved import serve
 
 
 def prepare(options):

@@ -20,7 +20,7 @@ from keras_attn.data.shards.prepare import BEAM_JOBS
 from keras_attn.data.shards.shard_writer import task_file, write_task
 from keras_attn.errors import UserError, nearest
 from keras_attn.io.json_files import read_if_complete, write_json
-from keras_attn.text.recipes import make_tokenizer
+from keras_attn.text.tokenizer_types import make_tokenizer
 
 # "DirectRunner" would first try Prism, a binary that Beam downloads; this runner is pure Python.
 _LOCAL = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
@@ -77,7 +77,7 @@ def write_tasks(plan, numbers, tokenizer, folder, pipeline):
     Args:
         plan: As returned by `text_sources.plan_source`.
         numbers: Indices of the tasks.
-        tokenizer: See `keras_attn.text.recipes`.
+        tokenizer: See `keras_attn.text.tokenizer_types`.
         folder: Folder of the shards, which all workers must be able to access.
         pipeline: As returned by `make_pipeline`; can only be used once.
 

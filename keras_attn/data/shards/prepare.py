@@ -63,7 +63,7 @@ def prepare(
     Args:
         source: "docstrings"; `tfds:NAME[/CONFIG][:SPLIT]`; files as for `files.find_files`; or a
             prepared folder, whose index is returned if its vocabulary is the tokenizer's.
-        tokenizer: See `keras_attn.text.recipes`.
+        tokenizer: See `keras_attn.text.tokenizer_types`.
         folder: Folder of the shards.
         processes: Number of processes; defaults to one per core, and to this process for small
             texts.

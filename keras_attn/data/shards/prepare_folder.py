@@ -8,8 +8,13 @@ from keras_attn.data.shards.prepare import prepare, sample_texts
 from keras_attn.data.shards.shard_files import is_prepared
 from keras_attn.data.sources.files import find_files
 from keras_attn.errors import UserError
-from keras_attn.text.recipes import KINDS
+from keras_attn.text.tokenizer_types import TOKENIZER_TYPES
 
+OLDER_NAMES = {
+    "word_pieces": "wordpiece",
+    "byte_pairs": "bpe",
+    "sentence_pieces": "sentencepiece",
+}  # of tokenizer types
 VOCABULARY_SAMPLE_BYTES = 50_000_000
 
 
@@ -17,7 +22,7 @@ def prepare_folder(
     source,
     folder,
     *,
-    tokenizer="word_pieces",
+    tokenizer="wordpiece",
     vocab=None,
     vocab_size=8192,
     lowercase=None,
@@ -34,11 +39,11 @@ def prepare_folder(
     Args:
         source: See `keras_attn.data.shards.prepare.prepare`.
         folder: See `keras_attn.data.shards.prepare.prepare`.
-        tokenizer: Tokenizer type: "word_pieces" (BERT), "byte_pairs" (GPT-2) or "sentence_pieces"
+        tokenizer: Tokenizer type: "wordpiece" (BERT), "bpe" (GPT-2) or "sentencepiece"
             (XLNet).
         vocab: A folder with the tokenizer's files, or its single file; None trains a vocabulary.
         vocab_size: Maximum size of a trained vocabulary.
-        lowercase: Whether text is lower-cased; by default only with "word_pieces".
+        lowercase: Whether text is lower-cased; by default only with "wordpiece".
         split: See `keras_attn.data.shards.prepare.prepare`.
         processes: See `keras_attn.data.shards.prepare.prepare`.
         runner: See `keras_attn.data.shards.beam.make_pipeline`; None: this machine.
@@ -56,7 +61,7 @@ def prepare_folder(
     if is_prepared(source):
         raise UserError(f"--input must be text. Received: input={source}, a prepared folder")
     _check_apart(source, folder)
-    kind = KINDS[tokenizer]
+    kind = TOKENIZER_TYPES[OLDER_NAMES.get(tokenizer, tokenizer)]
     if lowercase is None:
         lowercase = kind.lowercase
     if lowercase and kind.verbatim:
@@ -136,14 +141,14 @@ def train_tokenizer(kind, source, size, lowercase, log=print, **reading):
     """Trains a tokenizer on a sample of a text source.
 
     Args:
-        kind: `Kind`.
+        kind: `TokenizerType`.
         source: See `keras_attn.data.shards.prepare.sample_texts`.
         size: Maximum vocabulary size.
         lowercase: Whether text is lower-cased.
         log: Called with lines of text.
         **reading: See `keras_attn.data.shards.prepare.sample_texts`.
     """
-    log(f"training a vocabulary of {size:,} {kind.name.replace('_', ' ')} on {source}")
+    log(f"training a {kind.title} vocabulary of {size:,} tokens on {source}")
     texts = sample_texts(
         source, limit_bytes=VOCABULARY_SAMPLE_BYTES, verbatim=kind.verbatim, **reading
     )

@@ -24,7 +24,7 @@ def write_tasks(plan, numbers, tokenizer, folder, processes):
     Args:
         plan: As returned by `text_sources.plan_source`.
         numbers: Indices of the tasks.
-        tokenizer: See `keras_attn.text.recipes`.
+        tokenizer: See `keras_attn.text.tokenizer_types`.
         folder: Folder of the shards.
         processes: Number of processes.
 
@@ -93,7 +93,7 @@ def _work():
     import tensorflow as tf
 
     from keras_attn.data.shards.shard_writer import write_task
-    from keras_attn.text.recipes import make_tokenizer
+    from keras_attn.text.tokenizer_types import make_tokenizer
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)

@@ -25,7 +25,7 @@ def write_task(plan, number, tokenizer, folder, threads=1):
     Args:
         plan: As returned by `text_sources.plan_source`.
         number: Index of the task.
-        tokenizer: See `keras_attn.text.recipes`.
+        tokenizer: See `keras_attn.text.tokenizer_types`.
         folder: Folder of the shards.
         threads: Number of threads for tokenization.
 
@@ -51,7 +51,7 @@ class ShardWriter:
     Args:
         folder: Folder of the shards.
         name: Name of this writer, a part of the file names.
-        tokenizer: See `keras_attn.text.recipes`.
+        tokenizer: See `keras_attn.text.tokenizer_types`.
         tokens_per_shard: Minimum number of tokens per shard.
         threads: Number of threads for tokenization.
 

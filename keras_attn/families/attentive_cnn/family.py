@@ -3,7 +3,7 @@
 from keras_attn.families.contract import Family
 from keras_attn.families.layer_memory import LayerMemory, embedding_dim
 from keras_attn.models import AttentiveCNN, RecurrentClassifier
-from keras_attn.text.recipes import KINDS
+from keras_attn.text.tokenizer_types import TOKENIZER_TYPES
 
 
 class AttentiveCNNFamily(Family):
@@ -15,7 +15,7 @@ class AttentiveCNNFamily(Family):
     scratch_learning_rate, scratch_epochs = 2e-3, 8.0  # docs/families/attentive_cnn.md
     pooling = "cls"
     task_models = {"classification": RecurrentClassifier}
-    tokenizers = KINDS["word_pieces"]
+    tokenizers = TOKENIZER_TYPES["wordpiece"]
     sizes = {"tiny": {"hidden_dim": 128}, "mini": {"hidden_dim": 256}, "small": {"hidden_dim": 512}}
 
     def memory(self, task, architecture, heads, length, targets):

@@ -3,7 +3,7 @@
 from keras_attn.families.contract import Family
 from keras_attn.families.layer_memory import LayerMemory, embedding_dim
 from keras_attn.models import AttentiveReader, BertQuestionAnswerer
-from keras_attn.text.recipes import KINDS
+from keras_attn.text.tokenizer_types import TOKENIZER_TYPES
 
 
 class AttentiveReaderFamily(Family):
@@ -15,7 +15,7 @@ class AttentiveReaderFamily(Family):
     packs = False
     scratch_learning_rate = 2e-3
     task_models = {"span_qa": BertQuestionAnswerer}
-    tokenizers = KINDS["word_pieces"]
+    tokenizers = TOKENIZER_TYPES["wordpiece"]
     sizes = {"tiny": {"hidden_dim": 128}, "mini": {"hidden_dim": 256}, "small": {"hidden_dim": 512}}
 
     def memory(self, task, architecture, heads, length, targets):

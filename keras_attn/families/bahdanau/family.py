@@ -3,7 +3,7 @@
 from keras_attn.families.contract import Family
 from keras_attn.families.layer_memory import LayerMemory
 from keras_attn.models import BahdanauSeq2Seq
-from keras_attn.text.recipes import KINDS
+from keras_attn.text.tokenizer_types import TOKENIZER_TYPES
 
 
 class BahdanauFamily(Family):
@@ -13,7 +13,7 @@ class BahdanauFamily(Family):
     backbone, backbone_name = BahdanauSeq2Seq, "bahdanau_seq2seq"
     task_models = {"translation": None}
     encodes = False  # its inputs are pairs of sequences
-    tokenizers = KINDS["subwords"]
+    tokenizers = TOKENIZER_TYPES["subwords"]
     sizes = {
         "tiny": {"units": 128},
         "mini": {"units": 256},

@@ -7,7 +7,7 @@ from keras_attn.families.huggingface_tensors import variable_shapes
 from keras_attn.models import BertClassifier, BertEncoder, BertPretrainer, BertQuestionAnswerer
 from keras_attn.models.bert import BERT_SIZES
 from keras_attn.registry import TASKS
-from keras_attn.text.recipes import KINDS
+from keras_attn.text.tokenizer_types import TOKENIZER_TYPES
 
 
 class BertFamily(Family):
@@ -21,7 +21,7 @@ class BertFamily(Family):
         "span_qa": BertQuestionAnswerer,
         "backbone": None,
     }
-    tokenizers = KINDS["word_pieces"]
+    tokenizers = TOKENIZER_TYPES["wordpiece"]
     sizes = named_sizes(BERT_SIZES)
     free_arguments = ("dropout", "initial_attention", "initializer_range")
     released_pooling = "mean"  # docs/finetuning_defaults.md

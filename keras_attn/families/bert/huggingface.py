@@ -5,9 +5,9 @@ import os
 
 from keras_attn.checkpoints.encoder_config import read_architecture, write_architecture
 from keras_attn.checkpoints.huggingface_config import (
+    check_config,
     model_of_task,
     models_of,
-    read_config,
     require_values,
 )
 from keras_attn.checkpoints.safetensors_files import read_tensors, write_tensors
@@ -74,7 +74,7 @@ def read(folder, config=None):
             pickle, or a tensor is missing, unknown or misshapen.
     """
     models = models_of(FAMILY, "Bert", _MODELS)
-    path, config, model = read_config(folder, config, _DEFAULTS, models)
+    path, config, model = check_config(folder, config, _DEFAULTS, models)
     require_values(config, _NEEDED, path)
     task, tensors = models[model], read_tensors(folder)
     architecture = read_architecture(FAMILY, config, path, len(tensors.header))

@@ -4,7 +4,7 @@ from keras_attn.families.architecture_choice import named_sizes
 from keras_attn.families.contract import Family
 from keras_attn.models import GPT2, GPT2Classifier, GPT2LanguageModel
 from keras_attn.models.gpt2 import GPT2_SIZES
-from keras_attn.text.recipes import KINDS
+from keras_attn.text.tokenizer_types import TOKENIZER_TYPES
 
 
 class GPT2Family(Family):
@@ -13,7 +13,7 @@ class GPT2Family(Family):
     name, title = "gpt2", "GPT-2"
     backbone, backbone_name = GPT2, "gpt2"
     task_models = {"causal_lm": GPT2LanguageModel, "classification": GPT2Classifier}
-    tokenizers = KINDS["byte_pairs"]
+    tokenizers = TOKENIZER_TYPES["bpe"]
     sizes = named_sizes(GPT2_SIZES)
     finetunes_from_scratch = False
     packs = False

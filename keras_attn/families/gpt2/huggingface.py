@@ -13,9 +13,9 @@ from keras_attn.checkpoints.architectures import (
 )
 from keras_attn.checkpoints.byte_pair_files import read_tokenizer, write_tokenizer
 from keras_attn.checkpoints.huggingface_config import (
+    check_config,
     model_of_task,
     models_of,
-    read_config,
     require_values,
 )
 from keras_attn.checkpoints.safetensors_files import read_tensors, write_tensors
@@ -97,7 +97,7 @@ def read(folder, config=None):
             pickle, or a tensor is missing, unknown or misshapen.
     """
     models = models_of(FAMILY, "GPT2", _MODELS)
-    path, config, model = read_config(folder, config, _DEFAULTS, models)
+    path, config, model = check_config(folder, config, _DEFAULTS, models)
     task = models[model]
     heads, files = TASKS[task].read_head(config, path)
     classifies, generates = task == "classification", task == "causal_lm"

@@ -5,7 +5,7 @@ from keras_attn.families.contract import Family
 from keras_attn.families.layer_memory import LayerMemory
 from keras_attn.models import RecurrentEncoder, RecurrentLanguageModel
 from keras_attn.models.recurrent import RECURRENT_SIZES
-from keras_attn.text.recipes import KINDS
+from keras_attn.text.tokenizer_types import TOKENIZER_TYPES
 
 
 class LSTMFamily(Family):
@@ -15,7 +15,7 @@ class LSTMFamily(Family):
     backbone, backbone_name = RecurrentEncoder, "recurrent_encoder"
     task_models = {"causal_lm": RecurrentLanguageModel}
     encodes = False  # a vector contains no later token
-    tokenizers = KINDS["byte_pairs"]
+    tokenizers = TOKENIZER_TYPES["bpe"]
     sizes = named_sizes(RECURRENT_SIZES)
 
     def default_arguments(self, run, shape):

@@ -3,7 +3,7 @@
 from keras_attn.families.contract import Family
 from keras_attn.families.layer_memory import LayerMemory
 from keras_attn.models import LuongSeq2Seq
-from keras_attn.text.recipes import KINDS
+from keras_attn.text.tokenizer_types import TOKENIZER_TYPES
 
 
 class LuongFamily(Family):
@@ -13,7 +13,7 @@ class LuongFamily(Family):
     backbone, backbone_name = LuongSeq2Seq, "luong_seq2seq"
     task_models = {"translation": None}
     encodes = False  # its inputs are pairs of sequences
-    tokenizers = KINDS["subwords"]
+    tokenizers = TOKENIZER_TYPES["subwords"]
     sizes = {
         "tiny": {"units": 128, "num_layers": 1},
         "mini": {"units": 256, "num_layers": 1},

@@ -11,7 +11,7 @@ from keras_attn.families.layer_memory import (
     learned_positions,
 )
 from keras_attn.models.transformer import TRANSFORMER_SIZES, Transformer
-from keras_attn.text.recipes import KINDS
+from keras_attn.text.tokenizer_types import TOKENIZER_TYPES
 
 
 class TransformerFamily(Family):
@@ -21,7 +21,7 @@ class TransformerFamily(Family):
     backbone, backbone_name = Transformer, "transformer"
     task_models = {"translation": None}
     encodes = False  # its inputs are pairs of sequences
-    tokenizers = KINDS["subwords"]
+    tokenizers = TOKENIZER_TYPES["subwords"]
     sizes = named_sizes(TRANSFORMER_SIZES)
     free_arguments = ("dropout", "attention_dropout", "label_smoothing")
 

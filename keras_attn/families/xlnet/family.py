@@ -5,7 +5,7 @@ from keras_attn.families.contract import Family
 from keras_attn.families.layer_memory import encoder_memory
 from keras_attn.models import XLNet, XLNetClassifier, XLNetPretrainer
 from keras_attn.models.xlnet import XLNET_SIZES
-from keras_attn.text.recipes import KINDS
+from keras_attn.text.tokenizer_types import TOKENIZER_TYPES
 
 
 class XLNetFamily(Family):
@@ -14,7 +14,7 @@ class XLNetFamily(Family):
     name, title = "xlnet", "XLNet"
     backbone, backbone_name = XLNet, "xlnet"
     task_models = {"permutation_lm": XLNetPretrainer, "classification": XLNetClassifier}
-    tokenizers = KINDS["sentence_pieces"]
+    tokenizers = TOKENIZER_TYPES["sentencepiece"]
     sizes = named_sizes(XLNET_SIZES)
     free_arguments = ("dropout", "initializer_range", "memory_length", "max_distance")
     finetunes_from_scratch = False

@@ -12,9 +12,9 @@ from keras_attn.checkpoints.architectures import (
     written_activation,
 )
 from keras_attn.checkpoints.huggingface_config import (
+    check_config,
     model_of_task,
     models_of,
-    read_config,
     read_optional,
     require_values,
 )
@@ -104,7 +104,7 @@ def read(folder, config=None):
             pickle, or a tensor is missing, unknown or misshapen.
     """
     models = models_of(FAMILY, "XLNet", _MODELS)
-    path, config, model = read_config(folder, config, _DEFAULTS, models)
+    path, config, model = check_config(folder, config, _DEFAULTS, models)
     task = models[model]
     classifies, bare = task == "classification", model == _BARE
     tied = task == "permutation_lm" and not bare

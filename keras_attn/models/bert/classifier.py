@@ -39,6 +39,7 @@ class BertClassifier(Classifier):
         (1, 3) 0.0
     """
 
+    BACKBONE_ATTRIBUTES = ("use_pooler",)
     OWN = "cls"
 
     def __init__(

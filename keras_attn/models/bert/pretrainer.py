@@ -64,6 +64,7 @@ class BertPretrainer(TaskModel, keras.Model):
         [[3.9]]
     """
 
+    BACKBONE_ATTRIBUTES = ("use_pooler", "activation", "layer_norm_epsilon", "initializer_range")
     OWN_INPUTS = {"mask_positions": "BP"}
     SAME_BATCH = ("mask_positions",)
     OUTPUT_BIAS = "mlm_bias"  # weight that may start from log frequencies of tokens

@@ -41,6 +41,8 @@ class RecurrentLanguageModel(RowCache, CausalLanguageModel, keras.Model):
         (1, 3, 50) 0.0
     """
 
+    BACKBONE_ATTRIBUTES = (*CausalLanguageModel.BACKBONE_ATTRIBUTES, "bidirectional")
+
     def __init__(
         self,
         backbone: RecurrentEncoder,

@@ -57,6 +57,7 @@ class XLNetPretrainer(TaskModel, keras.Model):
         [[3.9]]
     """
 
+    BACKBONE_ATTRIBUTES = ("token_products", "make_memory")
     OWN_INPUTS = {"memory_ids": "BM", "memory_mask": "BM"}
     SAME_BATCH = ("mask_positions",)
     metric_names = ("plm_loss", "plm_accuracy")

@@ -33,7 +33,7 @@ def evaluate(predictor, data, batch_size, reading):
         asked["unlabelled"] = True
     tables = rows_of_files(predictor, data, format, asked)
     rows = itertools.chain.from_iterable(tables)
-    task = glue.task_of(predictor.config["data"]["task"])
+    task = glue.glue_task(predictor.config["data"]["task"])
     known = predictor.labels and (task.label_set() if task else LabelSet(predictor.labels))
     labels, predicted = [], []
     while chunk := list(itertools.islice(rows, CHUNK)):

@@ -61,7 +61,7 @@ FIELDS = TaskFields(
     names=("single_label", "multilabel", "regression"),
     summary="single_label, multilabel or regression, or a GLUE task, which sets columns, labels "
     "and metrics",
-    configs={name: f"glue:{name}" for name in glue.TASKS},
+    configs={name: f"glue:{name}" for name in glue.GLUE_TASKS},
     joint={"data": _DATA, "model": _MODEL, "train": _TRAINING},
     metrics=(
         "accuracy",

@@ -11,11 +11,11 @@ import dataclasses
 import os
 
 from keras_attn.errors import UserError, nearest
-from keras_attn.registry import TASKS as ALL_TASKS
+from keras_attn.registry import TASKS
 
 
 @dataclasses.dataclass(frozen=True)
-class Task:
+class GlueTask:
     """A GLUE task, or a labeled data set like it.
 
     Attributes:
@@ -99,47 +99,47 @@ class Task:
 _ENTAILMENT = ("entailment", "not_entailment")
 _TWO = ("sentence1", "sentence2")
 _ROWS = [
-    Task("sst2", "sentence", None, "label", "sentence", None,
+    GlueTask("sst2", "sentence", None, "label", "sentence", None,
          ("negative", "positive"), ("accuracy",)),
-    Task("cola", "3", None, "1", "sentence", None,
+    GlueTask("cola", "3", None, "1", "sentence", None,
          ("unacceptable", "acceptable"), ("matthews", "accuracy")),
-    Task("rte", *_TWO, "label", *_TWO, _ENTAILMENT, ("accuracy",), numbered=False),
-    Task("mrpc", "#1 String", "#2 String", "Quality", *_TWO,
+    GlueTask("rte", *_TWO, "label", *_TWO, _ENTAILMENT, ("accuracy",), numbered=False),
+    GlueTask("mrpc", "#1 String", "#2 String", "Quality", *_TWO,
          ("not_equivalent", "equivalent"), ("f1", "accuracy")),
-    Task("stsb", *_TWO, "score", *_TWO, (), ("pearson", "spearman")),
-    Task("qnli", "question", "sentence", "label", "question", "sentence",
+    GlueTask("stsb", *_TWO, "score", *_TWO, (), ("pearson", "spearman")),
+    GlueTask("qnli", "question", "sentence", "label", "question", "sentence",
          _ENTAILMENT, ("accuracy",), numbered=False),
-    Task("qqp", "question1", "question2", "is_duplicate", "question1", "question2",
+    GlueTask("qqp", "question1", "question2", "is_duplicate", "question1", "question2",
          ("not_duplicate", "duplicate"), ("f1", "accuracy"),
          on_bad_text="skip"),  # three rows of train.tsv are truncated
-    Task("mnli", *_TWO, "gold_label", "premise", "hypothesis",
+    GlueTask("mnli", *_TWO, "gold_label", "premise", "hypothesis",
          ("entailment", "neutral", "contradiction"), ("accuracy",),
          numbered=False, validation="dev_matched"),
-    Task("wnli", *_TWO, "label", *_TWO, ("not_entailment", "entailment"), ("accuracy",)),
+    GlueTask("wnli", *_TWO, "label", *_TWO, ("not_entailment", "entailment"), ("accuracy",)),
 ]  # fmt: skip
-TASKS = {row.name: row for row in _ROWS}
+GLUE_TASKS = {row.name: row for row in _ROWS}
 # The other values of `data.task`, whose columns are config fields.
 KINDS = ("single_label", "multilabel", "regression")
 
 
-def task_of(name):
-    """Returns the `Task` of a name; None for None and for one of `KINDS`.
+def glue_task(name):
+    """Returns the `GlueTask` of a name; None for None and for one of `KINDS`.
 
     Raises:
         UserError: If the name is unknown.
     """
     if name is None or name in KINDS:
         return None
-    if name not in TASKS:
+    if name not in GLUE_TASKS:
         names = (
             name
-            for task in ALL_TASKS
-            for name in ALL_TASKS.fields(task).names
-            if ALL_TASKS.fields(task).command == "finetune"
+            for task in TASKS
+            for name in TASKS.fields(task).names
+            if TASKS.fields(task).command == "finetune"
         )
-        known = (*names, *TASKS)
+        known = (*names, *GLUE_TASKS)
         raise UserError(
             f"data.task must be one of {', '.join(known)}. "
             f"Received: data.task={name!r}{nearest(name, known)}"
         )
-    return TASKS[name]
+    return GLUE_TASKS[name]

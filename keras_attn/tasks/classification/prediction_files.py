@@ -91,7 +91,7 @@ def _reading(data, name, format, given):
     """Returns the arguments of `iterate_rows` for a file; by default those of the training data."""
     names = [name for name in ("text", "text_pair", "label") if name in given]
     columns = {name: data[name] for name in names}
-    if task := glue.task_of(data["task"]):
+    if task := glue.glue_task(data["task"]):
         table = not name.startswith("tfds:")
         header = (
             header_names(

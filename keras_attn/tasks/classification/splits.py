@@ -24,12 +24,12 @@ class LabeledTask:
     """Kind of the labels, and the GLUE task if `data.task` names one.
 
     Attributes:
-        glue: `keras_attn.tasks.classification.glue.Task`, or None.
+        glue: `keras_attn.tasks.classification.glue.GlueTask`, or None.
         kind: "single_label", "multilabel" or "regression".
         metrics: Names of the metrics of the GLUE task, or None.
     """
 
-    glue: glue.Task | None
+    glue: glue.GlueTask | None
     kind: str
     metrics: tuple[str, ...] | None
 
@@ -57,7 +57,7 @@ def choose_labeled_task(data):
     """
     if data.windows is not None:
         check_windows(data.windows, data.length, data.text_pair)
-    known = glue.task_of(data.task)
+    known = glue.glue_task(data.task)
     if known:
         kind = "regression" if known.regression else "single_label"
         return LabeledTask(known, kind, known.metrics)

@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_attn.training import memory
+from keras_attn.training import process_memory
 from keras_attn.training.optimizers import make_optimizer
 
 
@@ -121,12 +121,12 @@ class Engine(abc.ABC):
 
         The default assumes CPU devices, which share the memory of the machine.
         """
-        free = memory.free_memory()
+        free = process_memory.free_memory()
         return free and free // self.num_replicas
 
     def peak_memory(self) -> int | None:
         """Returns the peak memory of a device, or of this process, in bytes; None if unknown."""
-        return memory.peak_memory()
+        return process_memory.peak_memory()
 
     def make_optimizer(
         self,

@@ -8,13 +8,13 @@ from keras_attn import pretrain
 from keras_attn.data.shards.prepare_folder import prepare_folder
 from keras_attn.data.shards.shard_files import read_index
 from keras_attn.errors import UserError
-from keras_attn.text.recipes import KINDS, make_tokenizer
+from keras_attn.text.tokenizer_types import TOKENIZER_TYPES, make_tokenizer
 from tests.support.small_corpus import shard_files
 from tests.support.small_language_models import config_of, write_texts
 
 pytestmark = pytest.mark.runs
 
-SIZES = {"word_pieces": 200, "byte_pairs": 320, "sentence_pieces": 60}
+SIZES = {"wordpiece": 200, "bpe": 320, "sentencepiece": 60}
 
 
 def _config(kind, folder, **fields):
@@ -37,7 +37,7 @@ def test_a_run_on_prepared_text_is_that_on_the_text(corpus, tmp_path, kind):
         str(corpus / "train.txt"), ahead, tokenizer=kind, format="lines", vocab_size=SIZES[kind]
     )
     assert shard_files(tmp_path / "ahead") == shard_files(tmp_path / "run" / "data" / "train")
-    for name in KINDS[kind].files:
+    for name in TOKENIZER_TYPES[kind].files:
         assert (tmp_path / "ahead" / name).read_bytes() == (tmp_path / "run" / name).read_bytes()
     for number, vocab in enumerate((ahead, None)):
         found = pretrain(
@@ -76,25 +76,23 @@ def test_case_is_that_of_the_prepared_text(corpus, tmp_path):
         prepare_folder(
             str(tmp_path / "text.txt"),
             folder,
-            tokenizer="sentence_pieces",
+            tokenizer="sentencepiece",
             format="lines",
             vocab_size=60,
             lowercase=lowercase,
         )
         assert read_index(folder)["lowercase"] == bool(lowercase)
-    config = _config("sentence_pieces", corpus, **{"data.train": folders[0], "train.steps": 1})
+    config = _config("sentencepiece", corpus, **{"data.train": folders[0], "train.steps": 1})
     pretrain(config, workdir=str(tmp_path / "run"))
     saved = json.loads((tmp_path / "run" / "config.json").read_text())
     assert saved["config"]["data"]["lowercase"] is True
-    with pytest.raises(UserError, match="not supported with byte_pairs.*Received: lowercase=True"):
-        prepare_folder(
-            str(corpus / "train.txt"), folders[0], tokenizer="byte_pairs", lowercase=True
-        )
+    with pytest.raises(UserError, match="not supported with bpe.*Received: lowercase=True"):
+        prepare_folder(str(corpus / "train.txt"), folders[0], tokenizer="bpe", lowercase=True)
 
 
 @pytest.mark.parametrize("kind", SIZES)
 def test_text_prepared_for_another_family_names_the_tokenizer(corpus, tmp_path, kind):
-    other = "sentence_pieces" if kind == "word_pieces" else "word_pieces"
+    other = "sentence_pieces" if kind == "wordpiece" else "wordpiece"
     prepare_folder(
         str(corpus / "train.txt"),
         str(tmp_path / "ahead"),
@@ -109,15 +107,15 @@ def test_text_prepared_for_another_family_names_the_tokenizer(corpus, tmp_path, 
         )
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TOKENIZER_TYPES)
 def test_a_tokenizer_is_made_again_from_its_files_and_from_its_recipe(tmp_path, kind):
     texts = ["The cat, the 3,000 dogs and grün", "a bird sees the cat"] * 20
-    made = KINDS[kind].train(texts, 320 if kind == "byte_pairs" else 80, False)
+    made = TOKENIZER_TYPES[kind].train(texts, 320 if kind == "bpe" else 80, False)
     made.write(str(tmp_path))
-    assert {path.name for path in tmp_path.iterdir()} == set(KINDS[kind].files)
-    paths = [tmp_path, *(tmp_path / name for name in KINDS[kind].files if kind != "byte_pairs")]
+    assert {path.name for path in tmp_path.iterdir()} == set(TOKENIZER_TYPES[kind].files)
+    paths = [tmp_path, *(tmp_path / name for name in TOKENIZER_TYPES[kind].files if kind != "bpe")]
     for again in (
-        *(KINDS[kind].read(str(path), False) for path in paths),
+        *(TOKENIZER_TYPES[kind].read(str(path), False) for path in paths),
         make_tokenizer(json.loads(json.dumps(made.recipe))),
     ):
         assert again.sha256 == made.sha256

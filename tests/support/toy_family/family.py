@@ -9,7 +9,7 @@ from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.models import BertPretrainer
 from keras_attn.models.classifier import Classifier
 from keras_attn.models.declared_inputs import DeclaredInputs
-from keras_attn.text.recipes import KINDS
+from keras_attn.text.tokenizer_types import TOKENIZER_TYPES
 
 
 @keras.saving.register_keras_serializable(package="toy")
@@ -77,7 +77,7 @@ class ToyFamily(Family):
     name, title = "toy", "Toy"
     backbone, backbone_name = ToyEncoder, "toy_encoder"
     task_models = {"masked_lm": BertPretrainer, "classification": ToyClassifier}
-    tokenizers = KINDS["word_pieces"]
+    tokenizers = TOKENIZER_TYPES["wordpiece"]
     sizes = {}
 
     def min_parameters(self, architecture):

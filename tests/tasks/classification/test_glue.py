@@ -47,7 +47,7 @@ POSITIVE = {
 
 @pytest.mark.parametrize("name", FILES)
 def test_glues_own_files_are_read(tmp_path, name):
-    task = glue.task_of(name)
+    task = glue.glue_task(name)
     (tmp_path / "train.tsv").write_text("\n".join(FILES[name]) + "\n", encoding="utf-8")
     source = task.source(str(tmp_path), "train")
     table = read_table(source, **task.columns(source))
@@ -66,12 +66,12 @@ def test_glues_own_files_are_read(tmp_path, name):
 
 
 def test_the_metrics_are_those_of_glue():
-    first = {name: glue.task_of(name).metrics[0] for name in FILES}
+    first = {name: glue.glue_task(name).metrics[0] for name in FILES}
     assert first == {
         **dict.fromkeys(("sst2", "rte", "qnli", "mnli", "wnli"), "accuracy"),
         **{"cola": "matthews", "mrpc": "f1", "qqp": "f1", "stsb": "pearson"},
     }
-    assert {metric for name in first for metric in glue.task_of(name).metrics} <= set(METRICS)
+    assert {metric for name in first for metric in glue.glue_task(name).metrics} <= set(METRICS)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -79,7 +79,7 @@ def test_columns_and_labels_are_those_of_tfds(name):
     from tensorflow_datasets.text.glue import Glue
 
     theirs = {config.name: config for config in Glue.BUILDER_CONFIGS}[name]
-    ours = glue.task_of(name)
+    ours = glue.glue_task(name)
     texts = [ours.tfds_text, ours.tfds_text_pair][: len(theirs.text_features)]
     assert texts == list(theirs.text_features)
     assert ours.label_names == tuple(theirs.label_classes or ())
@@ -89,9 +89,9 @@ def test_columns_and_labels_are_those_of_tfds(name):
 
 
 def test_missing_data_come_from_tfds_and_folders_hold_glues_names(tmp_path):
-    assert glue.task_of("sst2").source(None, "train") == "tfds:glue/sst2:train"
-    assert glue.task_of("sst2").source("", "validation") == "tfds:glue/sst2:validation"
-    mnli = glue.task_of("mnli")
+    assert glue.glue_task("sst2").source(None, "train") == "tfds:glue/sst2:train"
+    assert glue.glue_task("sst2").source("", "validation") == "tfds:glue/sst2:validation"
+    mnli = glue.glue_task("mnli")
     assert mnli.source(None, "validation") == "tfds:glue/mnli:validation_matched"
     assert mnli.source(str(tmp_path), "validation") == str(tmp_path / "dev_matched.tsv")
     assert mnli.source("my.tsv", "validation") == "my.tsv"
@@ -122,25 +122,27 @@ TEST_FILES = {
 def test_glues_test_files_are_read_by_their_header(tmp_path, name):
     path = tmp_path / "test.tsv"
     path.write_text("\n".join(TEST_FILES[name]) + "\n", encoding="utf-8")
-    columns = glue.task_of(name).columns(str(path), header_names(str(path), "tsv", "utf-8"))
+    columns = glue.glue_task(name).columns(str(path), header_names(str(path), "tsv", "utf-8"))
     table = read_table(str(path), text=columns["text"], text_pair=columns["text_pair"])
     pairs = None if name in ("sst2", "cola") else ["B."]
     assert (table.texts, table.text_pairs) == (["A fine film."], pairs)
     # The files with labels keep GLUE's own columns.
     path.write_text("\n".join(FILES[name]) + "\n", encoding="utf-8")
     header = header_names(str(path), "tsv", "utf-8")
-    assert glue.task_of(name).columns(str(path), header) == glue.task_of(name).columns(str(path))
+    assert glue.glue_task(name).columns(str(path), header) == glue.glue_task(name).columns(
+        str(path)
+    )
 
 
 def test_a_data_set_is_one_row_of_the_table(monkeypatch):
-    snli = dataclasses.replace(glue.TASKS["mnli"], name="snli", validation="dev", tfds="snli")
-    monkeypatch.setitem(glue.TASKS, "snli", snli)
+    snli = dataclasses.replace(glue.GLUE_TASKS["mnli"], name="snli", validation="dev", tfds="snli")
+    monkeypatch.setitem(glue.GLUE_TASKS, "snli", snli)
     assert snli.source(None, "validation") == "tfds:snli:validation"
     path, argument = find_config("glue:snli")
     assert load_config(path, argument).data.task == "snli"
-    assert glue.task_of("snli") is snli
+    assert glue.glue_task("snli") is snli
 
 
 def test_an_unknown_task_is_named_with_the_nearest():
     with pytest.raises(UserError, match=r"sst2, cola.*'sst-2'. Did you mean sst2\?"):
-        glue.task_of("sst-2")
+        glue.glue_task("sst-2")

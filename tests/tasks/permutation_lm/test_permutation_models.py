@@ -30,7 +30,7 @@ FOREIGN = pathlib.Path(__file__).parents[2] / "golden" / "language_models" / "xl
 
 
 def _config(folder, **fields):
-    return config_of(folder, "sentence_pieces", **fields)
+    return config_of(folder, "sentencepiece", **fields)
 
 
 @pytest.fixture(scope="module")

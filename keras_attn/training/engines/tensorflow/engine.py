@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import tensorflow as tf
 
-from keras_attn.training import memory
+from keras_attn.training import process_memory
 from keras_attn.training.engines.contract import Engine
 from keras_attn.training.engines.tensorflow.evaluation import TensorFlowEvaluator
 from keras_attn.training.engines.tensorflow.gpu_memory import free_gpu_memory
@@ -38,7 +38,7 @@ class TensorFlowEngine(Engine):
         names = self.strategy.extended.worker_devices
         if tf.DeviceSpec.from_string(names[0]).device_type == "GPU":
             return free_gpu_memory(names)
-        free = memory.free_memory()
+        free = process_memory.free_memory()
         return free and free // len(names)  # of this worker
 
     def peak_memory(self):

@@ -18,11 +18,12 @@ from keras_attn.text.vocabulary import FILE, train_vocabulary
 from keras_attn.text.wordpiece import WordPieceTokenizer
 
 
-class Kind(NamedTuple):
+class TokenizerType(NamedTuple):
     """A tokenizer type.
 
     Attributes:
-        name: "word_pieces", "byte_pairs", "sentence_pieces" or "subwords".
+        name: "wordpiece", "bpe", "sentencepiece" or "subwords".
+        title: Name in messages.
         files: Names of the files that the tokenizer writes to a folder.
         lowercase: Whether text is lower-cased by default.
         verbatim: Whether texts are kept as they are: neither lower-cased nor split into sentences.
@@ -32,6 +33,7 @@ class Kind(NamedTuple):
     """
 
     name: str
+    title: str
     files: tuple
     lowercase: bool
     verbatim: bool
@@ -44,11 +46,12 @@ def _train_word_pieces(texts, size, lowercase):
     return WordPieceTokenizer(train_vocabulary(texts, size, lowercase), lowercase)
 
 
-KINDS = {
+TOKENIZER_TYPES = {
     one.name: one
     for one in (
-        Kind(
-            "word_pieces",
+        TokenizerType(
+            "wordpiece",
+            "WordPiece",
             (FILE,),
             True,
             WordPieceTokenizer.verbatim,
@@ -56,8 +59,9 @@ KINDS = {
             WordPieceTokenizer.from_file,
             _train_word_pieces,
         ),
-        Kind(
-            "byte_pairs",
+        TokenizerType(
+            "bpe",
+            "byte-level BPE",
             byte_pairs.FILES[0],
             False,
             BytePairTokenizer.verbatim,
@@ -65,8 +69,9 @@ KINDS = {
             lambda folder, _: BytePairTokenizer.read(folder),
             lambda texts, size, _: train_byte_pairs(texts, size),
         ),
-        Kind(
-            "sentence_pieces",
+        TokenizerType(
+            "sentencepiece",
+            "SentencePiece",
             (sentence_pieces.FILE,),
             False,
             SentencePieceTokenizer.verbatim,
@@ -74,8 +79,9 @@ KINDS = {
             SentencePieceTokenizer.read,
             train_sentence_pieces,
         ),
-        Kind(
+        TokenizerType(
             "subwords",
+            "SentencePiece",
             (subwords.FILE,),
             False,
             Subwords.verbatim,
@@ -90,4 +96,4 @@ KINDS = {
 def make_tokenizer(recipe):
     """Creates the tokenizer of a recipe: a dictionary with its `kind` and arguments."""
     arguments = dict(recipe)
-    return KINDS[arguments.pop("kind")].from_recipe(**arguments)
+    return TOKENIZER_TYPES[arguments.pop("kind")].from_recipe(**arguments)

@@ -1,6 +1,6 @@
 from absl import flags
 
-from benchmarks.turns import left_out, median_range, reports_in_turn
+from benchmarks.interleaved import left_out, median_range, reports_in_turn
 
 
 class Counted:

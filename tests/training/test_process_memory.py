@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from keras_attn.training import memory
+from keras_attn.training import process_memory
 from keras_attn.training.engines import make_engine
 from keras_attn.training.engines.tensorflow import gpu_memory
 
@@ -16,7 +16,7 @@ def machine(root, files):
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    return memory.free_memory(root)
+    return process_memory.free_memory(root)
 
 
 def group(folder, limit, used, cache=0):
@@ -60,11 +60,11 @@ def test_the_lowest_limit_applies(tmp_path, files, expected):
 
 
 def test_free_memory_is_only_known_on_linux(tmp_path):
-    assert memory.free_memory(tmp_path) is None
+    assert process_memory.free_memory(tmp_path) is None
 
 
 def test_devices_of_one_host_share_its_memory(monkeypatch):
-    monkeypatch.setattr(memory, "free_memory", lambda: 20 * GB)
+    monkeypatch.setattr(process_memory, "free_memory", lambda: 20 * GB)
     assert make_engine(strategy="one_device").free_memory() == 20 * GB
     assert make_engine(strategy="mirrored").free_memory() == 10 * GB
 
