@@ -105,22 +105,40 @@ def check_same(old, new, fields):
         fields: Dict of the `Field`s by dotted name; `Field.resume` determines which may differ.
 
     Raises:
-        UserError: Names the first field that differs and must not.
+        UserError: Names the fields that differ and must not.
+    """
+    changed = changed_fields(old, new, fields)
+    fixed = {
+        name: change
+        for name, change in changed.items()
+        if name not in fields or fields[name].resume == "same"
+    }
+    if fixed:
+        ends = [f"train.{end}" for end in ENDS]
+        advice = f"Restore the old value{'s' if len(fixed) > 1 else ''}"
+        if end := next((name for name in fixed if name in ends), None):
+            advice += f" and leave {' and '.join(name for name in ends if name != end)} unset"
+        received = (f"{name}={found}, was {was}" for name, (was, found) in fixed.items())
+        raise UserError(
+            f"A resumed run cannot change {' and '.join(fixed)}. {advice}, or choose another "
+            f"--workdir. Received: {'; '.join(received)}"
+        )
+
+
+def changed_fields(old, new, fields):
+    """Returns `{dotted name: (old value, new value)}` of the fields that differ.
+
+    Args:
+        old, new, fields: See `check_same`.
     """
     new = flatten(json.loads(json.dumps(new)))
     missing = {name: fields[name].value_if_missing for name in new if name in fields}
     old = {**missing, **flatten(old)}
-    for name in sorted({*old, *new}):
-        is_fixed = name not in fields or fields[name].resume == "same"
-        if is_fixed and old.get(name) != new.get(name):
-            ends = [f"train.{end}" for end in ENDS]
-            advice = "Restore the old value"
-            if name in ends:
-                advice += f" and leave {' and '.join(end for end in ends if end != name)} unset"
-            raise UserError(
-                f"A resumed run cannot change {name}. {advice}, or choose another --workdir. "
-                f"Received: {name}={new.get(name)}, was {old.get(name)}"
-            )
+    return {
+        name: (old.get(name), new.get(name))
+        for name in sorted({*old, *new})
+        if old.get(name) != new.get(name)
+    }
 
 
 def fields_to_keep(old, new, fields):

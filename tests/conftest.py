@@ -1,4 +1,4 @@
-"""Test settings; makes `layer_checks` importable from every test, and two CPUs of one."""
+"""Settings of all tests."""
 
 import os
 import time
@@ -11,10 +11,27 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 if os.environ.get("KERAS_BACKEND", "tensorflow") == "tensorflow":
     import tensorflow as tf
 
-    # For the mirrored strategy. Must come before anything uses TensorFlow.
+    # Two devices, for the mirrored strategy. Must come before anything uses TensorFlow.
     tf.config.set_logical_device_configuration(
         tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
     )
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--quick-compile",
+        action="store_true",
+        help="compile graphs without the optimizations of XLA and TensorFlow, which take longer "
+        "than they save in a test",
+    )
+
+
+def pytest_configure(config):
+    if not config.getoption("--quick-compile"):
+        return
+    os.environ["XLA_FLAGS"] = "--xla_backend_optimization_level=0"  # also for subprocesses
+    if os.environ.get("KERAS_BACKEND", "tensorflow") == "tensorflow":
+        tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
 
 
 def minutes(item):

@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from keras_attn.cli.config_files import config_folder, load_config
@@ -161,13 +162,31 @@ def test_named_files_exist():
     assert not [path for path in found if not any((root / path[1]).exists() for root in roots)]
 
 
-@pytest.fixture(scope="module")
-def generated_pages():
-    pytest.importorskip("mkdocs")
-    spec = importlib.util.spec_from_file_location("pages", ROOT / "docs/generated_pages.py")
+def _script(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / f"docs/{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def test_the_figure_of_attention_weights_has_distributions():
+    pytest.importorskip("matplotlib")
+    figures = _script("figures")
+    x = np.random.default_rng(0).normal(size=(1, figures.LENGTH, figures.DEPTH)).astype("float32")
+    found = figures.panels(x)
+    assert len(found) == 12
+    for title, weights in found.items():
+        sums = weights.sum(axis=-1)
+        if title == "local, predictive":  # the Gaussian is not renormalized
+            assert (sums < 1).all()
+        elif "streams" not in title:
+            np.testing.assert_allclose(sums, 1, 1e-5)
+
+
+@pytest.fixture(scope="module")
+def generated_pages():
+    pytest.importorskip("mkdocs")
+    return _script("generated_pages")
 
 
 def test_every_public_name_is_in_the_api_reference(generated_pages):

@@ -25,9 +25,9 @@ def test_an_example_compares_models(path, monkeypatch, capsys):
     monkeypatch.syspath_prepend(path.parent)
     runpy.run_path(str(path), run_name="__main__")
     head, *lines = capsys.readouterr().out.splitlines()
-    assert "of 1" in head and len(lines) >= 2
-    for line in lines:
-        mean, low, high = re.search(r"  (\S+) \((\S+) to (\S+)\)", line).groups()
+    results = [re.search(r"  (\S+) \((\S+) to (\S+)\)", line) for line in lines]
+    assert "of 1" in head and all(results[:2]) and len(results) >= 2
+    for mean, low, high in (result.groups() for result in results if result):
         assert mean == low == high and np.isfinite(float(mean))
 
 

@@ -17,7 +17,7 @@ from keras_attn.inference.embed_files import embed_texts
 from keras_attn.inference.evaluate import evaluate
 from keras_attn.inference.predict_files import predict_file
 from keras_attn.registry import FAMILIES, TASKS, family_and_task, kind_of
-from keras_attn.saved_config import check_same, complete, fields_to_keep
+from keras_attn.saved_config import changed_fields, check_same, complete, fields_to_keep
 from keras_attn.workdir import Workdir
 from tests.support.quick import quick
 
@@ -116,6 +116,20 @@ def test_a_resumed_run_may_have_other_micro_batches():
     check_same(old, {"train": {"accumulate": 4, "batch_size": 8}}, known)
     with pytest.raises(UserError, match="cannot change train.batch_size"):
         check_same(old, {"train": {"accumulate": 1, "batch_size": 4}}, known)
+    old, new = ({"train": {"batch_size": n, "seed": n}, "data": {"length": 9}} for n in (8, 4))
+    message = (
+        "cannot change train.batch_size and train.seed. Restore the old values, or .*"
+        "Received: train.batch_size=4, was 8; train.seed=4, was 8$"
+    )
+    with pytest.raises(UserError, match=message):
+        check_same(old, new, known)
+
+
+def test_changed_fields_have_both_values():
+    known = declared("masked_lm")
+    old, new = ({"train": {"steps": n, "seed": 1}} for n in (4, 8))
+    assert changed_fields(old, new, known) == {"train.steps": (4, 8)}
+    assert changed_fields(old, old, known) == {}
 
 
 def test_a_resumed_run_may_change_the_fields_that_declare_it():

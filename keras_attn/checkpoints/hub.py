@@ -45,7 +45,8 @@ def local_folder(source):
     except Exception as error:  # errors of the network, the hub and its cache have no common class
         raise UserError(
             f"Cannot download {source} from the Hugging Face Hub, and it is not in the cache: "
-            f"{first_line(error)[:200]}"
+            f"{first_line(error)[:200]}. Without a network, use a downloaded folder or pretrain a "
+            "model: python -m pretrain --workdir=runs/mini …"
         ) from error
 
 

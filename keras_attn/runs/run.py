@@ -19,7 +19,7 @@ from keras_attn.errors import UserError, forget_warnings, warn
 from keras_attn.registry import ENGINES, UNRECORDED_ENGINE, kind_of
 from keras_attn.runs.config_checks import check_batch_size, check_eval_batch_size, check_fields
 from keras_attn.runs.step_memory import choose_sizes
-from keras_attn.saved_config import check_same, fields_to_keep
+from keras_attn.saved_config import changed_fields, check_same, fields_to_keep
 from keras_attn.training.engines import make_engine
 from keras_attn.workdir import Workdir, began_as_released
 
@@ -169,6 +169,8 @@ class Run:
             for path, value in fields_to_keep(*configs).items():
                 self.set_field(path, value)
             check_same(*configs)
+            for path, (was, value) in changed_fields(*configs).items():
+                self.say(f"resuming with {path}={value}, was {was}")
 
     @property
     def multiple(self):

@@ -38,6 +38,9 @@ class Embedder:
             lambda batch: self.model(batch, training=False), self.model, reduce_retracing=True
         )
 
+    def __repr__(self):
+        return f"<{type(self).__name__} of {self.path}>"
+
     @property
     def max_length(self):
         """Maximum number of tokens of a text, with special tokens."""

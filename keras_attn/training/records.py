@@ -120,7 +120,13 @@ class ProgressLine:
         self._shown = 0  # characters of the line on the terminal
 
     def show(self, record, seconds_left, final=False):
-        """Shows a record: step, loss, accuracies, learning rate, throughput, remaining time."""
+        """Shows a record: step, loss, accuracies, learning rate, throughput, remaining time.
+
+        Args:
+            record: Record of the step.
+            seconds_left: Estimate of the remaining time; None if unknown.
+            final: Whether it is the last record of the run.
+        """
         terminal = self.stream.isatty()
         if not self.active:
             return
@@ -136,7 +142,8 @@ class ProgressLine:
         ]
         texts.append(f"lr {record['learning_rate']:.1e}")
         texts.append(f"{record['sequences_per_second']:,.0f} seq/s")
-        texts.append(f"{duration(seconds_left)} left")
+        if seconds_left is not None:
+            texts.append(f"{duration(seconds_left)} left")
         line = " · ".join(texts)
         if terminal:
             if not final:  # a wrapped line cannot be overwritten

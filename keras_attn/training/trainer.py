@@ -92,6 +92,7 @@ class Trainer:
         self.folder, self.records = folder, None
         self.step = 0
         self.seconds = 0.0
+        self._compiled = None  # step and seconds after the first call, which includes compilation
         self.validation = None
         self._pending = None  # record of a step whose validation was interrupted by a signal
         self._signals = StopSignals()
@@ -186,6 +187,7 @@ class Trainer:
         records = self._as_records(rows, rates, took)
         self.step += len(rows)
         self.seconds += took
+        self._compiled = self._compiled or (self.step, self.seconds)
         self._after_call(records)
 
     def _as_records(self, rows, rates, took):
@@ -322,7 +324,8 @@ class Trainer:
     def _seconds_left(self):
         if self.total_seconds is not None:
             return self.total_seconds - self.seconds
-        return (self.total_steps - self.step) * self.seconds / max(1, self.step)
+        steps, seconds = self.step - self._compiled[0], self.seconds - self._compiled[1]
+        return (self.total_steps - self.step) * seconds / steps if steps else None
 
     def restore(self):
         """Restores the newest complete checkpoint, which the chief selects.

@@ -109,6 +109,19 @@ def test_a_pipe_gives_what_the_file_does(name, ends, translator, tmp_path, monke
     assert found(f"/dev/fd/{end}") == wanted
 
 
+def test_a_pipe_without_a_name_has_the_format_of_the_training_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(streams, "_copies", {})
+    classifier = str(GOLDEN / "workdirs_0_1/bert_classifier")  # trained on a CSV
+    content = 'id,text\n1,the cat\n2,"a dog, too"\n'
+    (tmp_path / "x.csv").write_text(content)
+    written = tmp_path / "y.tsv"
+    predict_file(classifier, str(tmp_path / "x.csv"), str(written))
+    wanted = written.read_bytes()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
+    predict_file(classifier, "-", str(written))
+    assert written.read_bytes() == wanted and wanted.count(b"\n") == 3
+
+
 def test_truncated_texts_are_counted(tmp_path, capsys):
     long, short = "the cat " * 300, "the cat"
     (tmp_path / "x.csv").write_text(f"text,label\n{long},0\n{short},0\n{long},0\n")

@@ -219,7 +219,7 @@ def test_flags_select_how_a_file_is_read(finetuned, tmp_path):
         ["2", "good"],
         ["4", "bad"],
     ]
-    assert "line 3" in err and "2 rows predicted, 1 (1 encoding) skipped" in err
+    assert "line 3" in err and "2 rows predicted, 1 skipped (1 encoding)" in err
     _, err = run("finetune.predict", *flags, status=2)
     assert re.fullmatch("error: The text must be utf-8.*line 3\n", err)
     with pytest.raises(UserError, match="single texts.*Received: text_pair=id"):

@@ -44,6 +44,19 @@ def test_the_trainer_runs_every_step_once_and_saves_and_evaluates_when_due(tmp_p
     assert kernel_of(trainer) == sum(range(1, 26))
 
 
+def test_the_remaining_time_does_not_count_compilation(tmp_path, monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(trainer_module, "time", clock)
+    step = FakeStep(2.0, at_step={1: lambda: clock.sleep(100.0)}, clock=clock)
+    trainer, shown = trainer_of(tmp_path, step, total_steps=5), []
+    monkeypatch.setattr(
+        trainer.progress, "show", lambda record, left, final: shown.append((record["step"], left))
+    )
+    trainer.run()
+    assert shown[0] == (1, None) and shown[-1][0] == 5
+    assert all(left == 2.0 * (5 - number) for number, left in shown[1:])
+
+
 def test_learning_rates_follow_the_schedule_over_all_steps(tmp_path):
     step = FakeStep()
     trainer_of(tmp_path, step, total_steps=9, peak=1.0, warmup_fraction=0.5).run()

@@ -3,6 +3,7 @@
 import functools
 import logging
 import os
+import time
 
 from keras_attn.data.shards.prepare import prepare, sample_texts
 from keras_attn.data.shards.shard_files import is_prepared
@@ -148,8 +149,11 @@ def train_tokenizer(kind, source, size, lowercase, log=print, **reading):
         log: Called with lines of text.
         **reading: See `keras_attn.data.shards.prepare.sample_texts`.
     """
-    log(f"training a {kind.title} vocabulary of {size:,} tokens on {source}")
+    log(f"training a {kind.title} vocabulary of at most {size:,} tokens on {source}")
+    begin = time.monotonic()
     texts = sample_texts(
         source, limit_bytes=VOCABULARY_SAMPLE_BYTES, verbatim=kind.verbatim, **reading
     )
-    return kind.train(texts, size, lowercase)
+    tokenizer = kind.train(texts, size, lowercase)
+    log(f"vocabulary: {tokenizer.vocabulary_size:,} tokens; {time.monotonic() - begin:.1f} s")
+    return tokenizer

@@ -18,6 +18,7 @@ from keras_attn.data.sources.table_formats import (
 )
 from keras_attn.data.sources.text_lines import (
     MAX_LINE,
+    SKIP_ADVICE,
     has_byte_lines,
     is_gzip,
     line_error,
@@ -344,7 +345,7 @@ def _documents_of_rows(path, format, field, verbatim, max_line, encoding, on_bad
             document = _document_of_value(values[0], verbatim)
         if document is None and on_bad_text == "error":
             raise UserError(
-                f"{requirement}; on_bad_text=skip skips such records. "
+                f"{requirement}. {SKIP_ADVICE} such records. "
                 f"Received: {describe_location(path, number)}"
             )
         if document is None:

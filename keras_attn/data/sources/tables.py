@@ -24,6 +24,7 @@ from keras_attn.data.sources.table_formats import (
     is_text,
     require_format,
 )
+from keras_attn.data.sources.text_lines import SKIP_ADVICE
 from keras_attn.errors import UserError, check_choice
 
 _MAX_COLUMN_NAME_WORDS = 3
@@ -278,7 +279,7 @@ class iterate_rows:
     def _handle_bad(self, bad, source, line):
         if self._on_bad_text == "error" and bad is not EMPTY:
             raise UserError(
-                f"{bad.requirement}; on_bad_text=skip skips such rows. "
+                f"{bad.requirement}. {SKIP_ADVICE} such rows. "
                 f"Received: {describe_location(source, line)}"
             )
         self.skipped[bad.reason] += 1
@@ -320,9 +321,9 @@ class iterate_rows:
 
 
 def format_counts(skipped):
-    """Formats counts by reason: `3 (2 encoding, 1 csv)`."""
+    """Formats counts of skipped rows by reason: `3 skipped (2 encoding, 1 csv)`."""
     each = ", ".join(f"{count:,} {reason}" for reason, count in skipped.items() if count)
-    return f"{sum(skipped.values()):,}" + (f" ({each})" if each else "")
+    return f"{sum(skipped.values()):,} skipped" + (f" ({each})" if each else "")
 
 
 def _in_order(wanted, values):

@@ -13,6 +13,9 @@ from keras_attn.counts import counted
 from keras_attn.data.sources.streams import display_name
 from keras_attn.errors import UserError
 
+# Start of the advice in errors of rows that can be skipped: the config field, and the flag of
+# commands without a config.
+SKIP_ADVICE = "Set data.on_bad_text=skip (--on_bad_text) to skip"
 _BLOCK = 1 << 22
 # Default of data.max_line: the maximum length of a table row or a record in bytes.
 MAX_LINE = 1 << 24
@@ -83,7 +86,7 @@ def read_lines(
         if fault:
             if on_bad_text == "error":
                 needed, found = fault
-                needed = f"{needed}; on_bad_text=skip skips such lines"
+                needed = f"{needed}. {SKIP_ADVICE} such lines"
                 raise line_error(path, position, needed, encoding, f" ({found})")
             counts["lines_skipped"] += 1
             continue

@@ -143,7 +143,7 @@ def _warn_of_one_class(run, table, targets, name, then):
 
 
 def _skipped(table):
-    return f" · {format_counts(table.skipped)} skipped" if table.skipped else ""
+    return f" · {format_counts(table.skipped)}" if table.skipped else ""
 
 
 def _class_counts(targets, split):

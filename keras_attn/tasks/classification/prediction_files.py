@@ -51,7 +51,7 @@ def predict_file(predictor, source, file, output, batch_size, reading):
         if unnamed:
             print(f"skipped {unnamed:,} more", file=sys.stderr)
     skipped = sum((rows.skipped for rows in tables), Counter())
-    print(f"{counted(count, 'row')} predicted, {format_counts(skipped)} skipped", file=sys.stderr)
+    print(f"{counted(count, 'row')} predicted, {format_counts(skipped)}", file=sys.stderr)
 
 
 def texts_of(rows):
@@ -123,11 +123,13 @@ def _reading(data, name, format, given):
 
 
 def _format(data, name):
-    """Returns the format of a file: of training files with its extension, else by its name."""
+    """Returns the format of a file: of training files with its extension, else by its name, else
+    that of the training files.
+    """
     trained = data["format"]
     if trained and _extension(name) == _extension(data["train"] or ""):
         return trained
-    return format_from_name(name) or trained
+    return format_from_name(name) or trained or format_from_name(data["train"] or "")
 
 
 def _extension(name):

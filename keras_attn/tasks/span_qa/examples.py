@@ -7,6 +7,7 @@ import numpy as np
 from keras_attn.data.sources.files import find_files
 from keras_attn.data.sources.streams import display_name
 from keras_attn.data.sources.table_formats import is_text
+from keras_attn.data.sources.text_lines import SKIP_ADVICE
 from keras_attn.data.text_examples import TextExamples
 from keras_attn.errors import UserError
 from keras_attn.io.json_files import read_object
@@ -123,7 +124,7 @@ def _answers(question, passage, here, on_bad_text):
         right = 0 <= start < end and passage[start:end] == text
         if not right and on_bad_text == "error":
             raise UserError(
-                "Answers must be in the passage at answer_start. Set on_bad_text=skip to skip "
+                f"Answers must be in the passage at answer_start. {SKIP_ADVICE} "
                 f"others. Received: {text[:50]!r}, answer_start={start} in {here}"
             )
         texts.append(text)

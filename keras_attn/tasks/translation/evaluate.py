@@ -2,6 +2,7 @@
 
 import itertools
 
+from keras_attn.data.sources.text_lines import SKIP_ADVICE
 from keras_attn.errors import UserError
 from keras_attn.tasks.translation.metrics import translation_scores
 from keras_attn.tasks.translation.translator import read_sentences
@@ -35,8 +36,8 @@ def evaluate_translator(
     fits = [translator.fits(row) for row in rows]
     if not any(fits) or (not all(fits) and data["on_bad_text"] == "error"):
         raise UserError(
-            f"Sentences must have at most {translator.length - 1} tokens. Set on_bad_text=skip to "
-            f"skip longer ones. Received: {texts.where(fits.index(False))}"
+            f"Sentences must have at most {translator.length - 1} tokens. {SKIP_ADVICE} "
+            f"longer ones. Received: {texts.where(fits.index(False))}"
         )
     found = translator.translate_ids(
         list(itertools.compress(rows, fits)),

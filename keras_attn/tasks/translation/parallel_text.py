@@ -14,6 +14,7 @@ from keras_attn.data.sources.table_formats import (
     without_end,
 )
 from keras_attn.data.sources.tables import describe_location, iterate_rows
+from keras_attn.data.sources.text_lines import SKIP_ADVICE
 from keras_attn.errors import UserError
 
 
@@ -126,7 +127,7 @@ def read_parallel(
         side = 1 if text.strip() else 0
         if on_bad_text == "error":
             raise UserError(
-                "Both sides must have text. Set on_bad_text=skip to skip other pairs. "
+                f"Both sides must have text. {SKIP_ADVICE} other pairs. "
                 f"Received: no {('source', 'target')[side]} at {describe_location(*where[side])}"
             )
         skipped["empty"] += 1
@@ -170,7 +171,7 @@ def _aligned(sources, targets, encoding, on_bad_text, skipped, max_line):
                 name, fault = faults[0]
                 if on_bad_text == "error":
                     raise UserError(
-                        f"{fault.requirement}. Set on_bad_text=skip to skip such lines. "
+                        f"{fault.requirement}. {SKIP_ADVICE} such lines. "
                         f"Received: {describe_location(name, number)}"
                     )
                 skipped[fault.reason] += 1

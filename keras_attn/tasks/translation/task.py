@@ -11,6 +11,7 @@ import numpy as np
 from keras_attn.counts import counted
 from keras_attn.data.shards.prepare import unknown_warning
 from keras_attn.data.sources.files import file_sha256
+from keras_attn.data.sources.text_lines import SKIP_ADVICE
 from keras_attn.errors import UserError, check_precision
 from keras_attn.tasks.contract import Plan, Task
 from keras_attn.tasks.finetuning.choices import choose_best, rows_drawn
@@ -225,7 +226,7 @@ def _encode_pairs(texts, subwords, length, on_bad_text):
             row = int(np.argmax(faulty))
             side = int(np.argmax(wrong[:, row]))
             raise UserError(
-                f"A sentence must have {needed}. Set on_bad_text=skip to skip others. "
+                f"A sentence must have {needed}. {SKIP_ADVICE} others. "
                 f"Received: {lengths[side, row]} at {texts.where(row, side)}"
             )
         skipped[fault] += int(np.sum(left & faulty))

@@ -33,7 +33,7 @@ def test_equal_numbers_are_one_label_in_every_format_with_types(tmp_path):
 def test_a_label_that_is_no_value_is_a_missing_label(tmp_path, label):
     rows = f'{{"text": "a", "label": 1}}\n{{"text": "b", "label": {label}}}\n'
     (tmp_path / "a.jsonl").write_text(rows)
-    with pytest.raises(UserError, match="must have a label .*on_bad_text=skip.*line 2"):
+    with pytest.raises(UserError, match="must have a label .*data.on_bad_text=skip.*line 2"):
         _labels(tmp_path / "a.jsonl")
     table = _labels(tmp_path / "a.jsonl", on_bad_text="skip")
     assert (table.labels, table.skipped) == (["1"], {"without label": 1})

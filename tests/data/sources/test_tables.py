@@ -325,7 +325,7 @@ def test_a_quote_that_nothing_closes_takes_its_row_alone(tmp_path, after):
     assert [row.text for row in rows] == ["good", *9 * ["fine"], *(["late"] if after else [])]
     assert rows.skipped == {"csv": 1}
     assert [place.partition(": ")[0] for place in rows.skipped_places] == [f"{path}, line 3"]
-    assert format_counts(rows.skipped) == "1 (1 csv)"
+    assert format_counts(rows.skipped) == "1 skipped (1 csv)"
 
 
 def test_all_lines_of_a_row_with_a_wrong_quote_are_counted_and_told(tmp_path):
@@ -341,7 +341,7 @@ def test_a_record_without_the_field_is_a_bad_row_where_others_have_it(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "a", "label": "x"}\n{"text": "b"}\n{"text": "c", "label": "y"}\n')
     columns = {"text": "text", "label": "label"}
-    with pytest.raises(UserError, match="'label' is required, but the fields are text;.*, line 2"):
+    with pytest.raises(UserError, match="'label' is required, but the fields are text.*, line 2"):
         read_table(str(path), **columns)
     table = read_table(str(path), **columns, on_bad_text="skip")
     assert (list(table.texts), list(table.labels)) == (["a", "c"], ["x", "y"])
@@ -366,7 +366,7 @@ def test_utf_16_that_does_not_say_which_is_told(tmp_path):
 def test_rows_without_a_label_are_told_and_can_be_left_out(tmp_path):
     path = _write(tmp_path / "a.tsv", "text\tlabel\na\tx\nb\t\nc\t  \nd\ty\n")
     columns = {"text": "text", "label": "label"}
-    with pytest.raises(UserError, match="label in column 'label'; on_bad_text=skip.*a.tsv, line 3"):
+    with pytest.raises(UserError, match="in column 'label'. Set data.on_bad_text=.*a.tsv, line 3"):
         read_table(path, **columns)
     table = read_table(path, **columns, on_bad_text="skip")
     assert (table.texts, table.labels) == (["a", "d"], ["x", "y"])
@@ -436,7 +436,7 @@ def test_an_object_is_neither_a_text_nor_a_label(tmp_path, column):
 def test_a_list_of_texts_is_not_one_text(tmp_path, column):
     rows = {"text": "a", "other": "b", "label": "x"} | {column: ["a", "b"]}
     (tmp_path / "t.json").write_text(json.dumps(rows))  # as a dict of columns is written
-    with pytest.raises(UserError, match="not a list;.*row 1"):
+    with pytest.raises(UserError, match="not a list.*row 1"):
         read_table(str(tmp_path / "t.json"), text="text", text_pair="other", label="label")
 
 

@@ -329,7 +329,7 @@ def test_skipped_rows_are_reported_with_their_location(folder, tmp_path, capsys)
     )
     said = capsys.readouterr().err
     assert "rows.csv, line 3: CSV must be well-formed" in said
-    assert "1 row predicted, 1 (1 csv) skipped" in said
+    assert "1 row predicted, 1 skipped (1 csv)" in said
 
 
 @pytest.mark.parametrize("run", [run for run in RUNS if run != "pairs"])
