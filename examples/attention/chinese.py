@@ -2,8 +2,8 @@
 
     python examples/attention/chinese.py [--seeds=1] [--steps=600]
 
-Sentences have one to three clauses of the words below. For the model without attention, which
-translates such short sentences as well, see bahdanau.py.
+Sentences have one to three clauses of the words below. "student" attends to 学; the words before
+it follow from the initial state of the decoder. For the model without attention see bahdanau.py.
 """
 
 import numpy as np
