@@ -7,6 +7,12 @@ def normal(*shape, seed=0):
     return np.random.default_rng(seed).normal(size=shape).astype("float32")
 
 
+def band(length, left, right):
+    """Which keys are in the window around each query, `(T, T)`."""
+    distance = np.arange(length) - np.arange(length)[:, None]
+    return (-left <= distance) & (distance <= right)
+
+
 def softmax(logits, mask=True):
     """Over the last axis; 0 where masked, also in rows where all is."""
     logits = logits.astype("float64")
