@@ -78,6 +78,15 @@ def write_checkpoint(folder, name, weights, config, fields, slots=()):
     return folder
 
 
+def write_openai(folder, tokenizer):
+    """A small GPT-2 as OpenAI publishes it."""
+    size = tokenizer.vocabulary_size
+    fields = {"n_vocab": size, "n_ctx": 16, "n_embd": 12, "n_head": 3, "n_layer": 2}
+    write_checkpoint(folder, "model.ckpt", openai_weights(size), "hparams.json", fields)
+    tokenizer.without_padding_rows().write(folder, ("encoder.json", "vocab.bpe"))
+    return folder
+
+
 def weights_of(prefix):
     """All float tensors of a checkpoint."""
     reader = tf.train.load_checkpoint(str(prefix))
