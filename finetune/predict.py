@@ -5,11 +5,11 @@
     python -m finetune.predict --workdir=runs/sst2 --input=reviews.jsonl --output=-
 
 Input files have the columns that the model was trained on, or the columns of GLUE's test files if
-it was trained on a GLUE task. Other columns are ignored; a .txt file has one text per line. The
-output has one row per input row, in the same order: the label, then the probability of each class.
-Its format is TSV, CSV or JSONL by the file name, and TSV on the terminal. With --on_bad_text=skip,
-or if training skipped, unreadable rows are skipped, and each output row begins with its file and
-line (the record number in Parquet, TFDS and a JSON list).
+it was trained on a GLUE task; a .txt file has one text per line. The output has one row per input
+row, in the same order: the columns of --keep_columns=id,date, the label, then the probability of
+each class. Its format is TSV, CSV or JSONL by the file name, and TSV on the terminal. With
+--on_bad_text=skip, or if training skipped, unreadable rows are skipped, and each output row begins
+with its file and line (the record number in Parquet, TFDS and a JSON list).
 
     python -m finetune.predict --workdir=runs/squad --text=QUESTION --text_pair=PASSAGE
     python -m finetune.predict --workdir=runs/squad --input=questions.json --output=answers.json

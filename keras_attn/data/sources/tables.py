@@ -57,6 +57,7 @@ class Row(NamedTuple):
     label: str | None
     file: str
     line: int
+    kept: tuple[str, ...] = ()  # values of the columns `keep`
 
 
 @dataclasses.dataclass(frozen=True)
@@ -203,6 +204,7 @@ class iterate_rows:
         unlabelled: Whether labels may be empty.
         max_line: Maximum length of a line, record or value in bytes; defaults to 16 MiB. A longer
             one is treated as a row that cannot be read, and is never held in memory as a whole.
+        keep: Further columns, whose values are `kept` of a row, as text.
 
     Attributes:
         skipped: Counts of skipped rows by reason, including empty lines.
@@ -228,6 +230,7 @@ class iterate_rows:
         split="train",
         unlabelled=False,
         max_line=None,
+        keep=(),
     ):
         if text is None:
             raise UserError("The name of the text column is required. Received: text=None")
@@ -243,6 +246,7 @@ class iterate_rows:
                 f"encoding must be a text encoding of Python, such as utf-8. Received: {encoding!r}"
             ) from None
         self._columns = {"text": text, "text_pair": text_pair, "label": label}
+        self._keep = tuple(keep)
         self._on_bad_text = on_bad_text
         self._header = header
         self._unlabelled = unlabelled
@@ -259,11 +263,14 @@ class iterate_rows:
         wanted = [name for name, column in self._columns.items() if column is not None]
         columns = [self._columns[name] for name in wanted]
         for source, read in self._sources:
-            for line, values in read(columns):
+            for line, values in read([*columns, *self._keep]):
                 if isinstance(values, BadRow):
                     self._handle_bad(values, source, line)
                     continue
-                row = Row(*_in_order(wanted, values), source, line)
+                given = dict(zip(wanted, values, strict=False))
+                kept = tuple(values[len(wanted) :])
+                texts = given["text"], given.get("text_pair"), given.get("label")
+                row = Row(*texts, source, line, kept)
                 if row.label is None or row.label.strip() or self._unlabelled:
                     yield row
                 else:
@@ -297,16 +304,17 @@ class iterate_rows:
         return name, functools.partial(self._file_rows, name, format)
 
     def _file_rows(self, source, format, columns):
-        label = self._columns["label"] is not None  # the last of the columns
+        label = self._columns["label"] is not None
+        count = len(columns) - len(self._keep)  # the label is the last of them
         rows = file_rows(source, format, columns, self._encoding, self._header, self._max_line)
         for line, values in rows:
             if not isinstance(values, BadRow):
                 texts = list(map(as_text, values))
                 if label:
-                    texts[-1] = as_label(values[-1])
-                if any(isinstance(value, dict) for value in values):
+                    texts[count - 1] = as_label(values[count - 1])
+                if any(isinstance(value, dict) for value in values[:count]):
                     values = BadRow("fields", "Text and label must be values, not nested objects")
-                elif any(isinstance(value, list) for value in values[: len(values) - label]):
+                elif any(isinstance(value, list) for value in values[: count - label]):
                     values = BadRow("fields", "A text must be a value, not a list")
                 elif not all(map(is_text, texts)):
                     escape = r", or correct an escape such as \ud83d" if format == "jsonl" else ""
@@ -324,8 +332,3 @@ def format_counts(skipped):
     """Formats counts of skipped rows by reason: `3 skipped (2 encoding, 1 csv)`."""
     each = ", ".join(f"{count:,} {reason}" for reason, count in skipped.items() if count)
     return f"{sum(skipped.values()):,} skipped" + (f" ({each})" if each else "")
-
-
-def _in_order(wanted, values):
-    given = dict(zip(wanted, values, strict=True))
-    return given["text"], given.get("text_pair"), given.get("label")

@@ -75,6 +75,11 @@ FIELDS = TaskFields(
     ),
     lower_is_better=("mean_squared_error",),
     options={
+        "predict": {
+            "keep_columns": Option(
+                str, "Columns of --input to copy to the output, separated by commas."
+            )
+        },
         "evaluate": {
             "label": Option(str, "Label column; if unset, as in training.", flag="label_column")
         },

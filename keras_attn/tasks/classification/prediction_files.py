@@ -17,6 +17,7 @@ from keras_attn.tasks.classification import glue
 
 CHUNK = 4096  # rows held in memory
 LOCATION = ("file", "line")  # columns of the output if rows may be skipped
+_OWN = ("label", "labels", "probabilities", "value", *LOCATION)  # other columns of the output
 
 
 def predict_texts(predictor, texts, text_pairs, file, output):
@@ -26,22 +27,25 @@ def predict_texts(predictor, texts, text_pairs, file, output):
     _write(file, predictions, predictor, output)
 
 
-def predict_file(predictor, source, file, output, batch_size, reading):
+def predict_file(predictor, source, file, output, batch_size, reading, keep=()):
     """Writes a row for each row of a file, in constant memory; see `Task.predict_file`.
 
     With `on_bad_text="skip"` rows that cannot be read are skipped and counted, and each row of the
-    output begins with its file and line.
+    output begins with its file and line. The columns `keep` of the input are next.
     """
-    given = dict(reading)
+    given = {**reading, "keep": keep}
     tables = rows_of_files(predictor, source, given.pop("format"), given)
     iterator = itertools.chain.from_iterable(tables)
     first = list(itertools.islice(iterator, CHUNK))  # errors come before any output
-    located = (given["on_bad_text"] or predictor.config["data"]["on_bad_text"]) == "skip"
-    _write_header(file, predictor, output, located)
+    skips = (given["on_bad_text"] or predictor.config["data"]["on_bad_text"]) == "skip"
+    taken = {*_OWN, *(predictor.labels or ())}
+    names = [*(LOCATION if skips else ()), *(f"input_{n}" if n in taken else n for n in keep)]
+    _write_header(file, predictor, output, names)
     chunk, count = first, 0
     while chunk:
         predictions = predictor.predict(*texts_of(chunk), batch_size)
-        _write(file, predictions, predictor, output, chunk if located else None)
+        copied = [((display_name(row.file), row.line) if skips else ()) + row.kept for row in chunk]
+        _write(file, predictions, predictor, output, names, copied)
         count += len(chunk)
         chunk = list(itertools.islice(iterator, CHUNK))
     for rows in tables:
@@ -149,35 +153,49 @@ def _table(file, output):
     )
 
 
-def _write_header(file, predictor, output, located=False):
+def _write_header(file, predictor, output, copied=()):
     if not _is_json(output):
         columns = ["label", *predictor.labels] if predictor.labels else ["value"]
         try:
-            _table(file, output).writerow([*(LOCATION if located else ()), *columns])
+            _table(file, output).writerow([*copied, *columns])
         except csv.Error:
-            raise UserError(
-                "Labels with tabs or line breaks require an --output that ends in .csv or "
-                f".jsonl. Received: {output}"
-            ) from None
+            raise _unquotable("Labels", output) from None
 
 
-def _write(file, predictions, predictor, output, rows=None):
-    """Writes JSONL, CSV or TSV by the extension of the output, with the locations of `rows`."""
-    locations = [
-        dict(zip(LOCATION, (display_name(row.file), row.line), strict=True)) for row in rows or ()
-    ]
-    locations = locations or [{}] * len(predictions)
+def _write(file, predictions, predictor, output, names=(), copied=None):
+    """Writes JSONL, CSV or TSV by the extension of the output.
+
+    Args:
+        file: The open output.
+        predictions: Predictions of a `Predictor`.
+        predictor: The `Predictor`.
+        output: Name of the output.
+        names: Names of the first columns.
+        copied: Values of the first columns of each row.
+    """
+    copied = copied or [()] * len(predictions)
     if _is_json(output):
         file.write(
             "".join(
-                json.dumps({**location, **row}, ensure_ascii=False) + "\n"
-                for location, row in zip(locations, predictions, strict=True)
+                json.dumps({**dict(zip(names, values, strict=True)), **row}, ensure_ascii=False)
+                + "\n"
+                for values, row in zip(copied, predictions, strict=True)
             )
         )
         return
     table = _table(file, output)
-    for location, row in zip(locations, predictions, strict=True):
-        table.writerow([*location.values(), *_cells(row, predictor)])
+    try:
+        for values, row in zip(copied, predictions, strict=True):
+            table.writerow([*values, *_cells(row, predictor)])
+    except csv.Error:
+        raise _unquotable("Columns", output) from None
+
+
+def _unquotable(what, output):
+    return UserError(
+        f"{what} with tabs or line breaks require an --output that ends in .csv or .jsonl. "
+        f"Received: {output}"
+    )
 
 
 def _cells(row, predictor):

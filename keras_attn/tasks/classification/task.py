@@ -149,10 +149,13 @@ class Classification(Task):
         return Predictor(trained)
 
     def predict_texts(self, model, texts, text_pairs, file, output, options):
+        if "keep_columns" in options:
+            raise UserError(f"--keep_columns requires --input. Received: {options['keep_columns']}")
         predict_texts(model, texts, text_pairs, file, output)
 
     def predict_file(self, model, source, file, output, batch_size, reading, options):
-        predict_file(model, source, file, output, batch_size, reading)
+        keep = tuple(filter(None, options.get("keep_columns", "").split(",")))
+        predict_file(model, source, file, output, batch_size, reading, keep)
 
     def evaluate(self, model, data, batch_size, reading, options):
         return evaluate(model, data, batch_size, {**reading, "label": options.get("label")})

@@ -205,7 +205,7 @@ def test_sources_are_joined_in_order(tmp_path):
 def test_rows_are_read_as_they_are_needed(tmp_path):
     path = write_table(tmp_path / "t.tsv", b"text\na\nbad \xff\n")
     rows = iter(iterate_rows(path, text="text"))
-    assert next(rows) == ("a", None, None, path, 2)
+    assert next(rows)[:5] == ("a", None, None, path, 2)
     with pytest.raises(UserError):
         next(rows)
 
