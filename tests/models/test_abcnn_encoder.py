@@ -1,10 +1,12 @@
 """ABCNN of two sentences in one row against `ABCNN` of the sentences in two arrays."""
 
+import keras
 import numpy as np
 import pytest
 from keras import ops
 
 from keras_attn.models import ABCNN, ABCNNClassifier, ABCNNEncoder
+from keras_attn.ops import kernels
 from tests.support.layer_checks import check_every_weight_gets_a_gradient
 
 CLS, SEP = 10, 11
@@ -153,3 +155,16 @@ def test_the_axes_of_an_attention_map_are_the_two_sentences():
 def test_wrong_arguments_are_named(make_model, message):
     with pytest.raises(ValueError, match=message):
         make_model()
+
+
+@pytest.mark.skipif(keras.config.backend() != "tensorflow", reason="graphs of TensorFlow")
+def test_a_graph_without_unused_columns_computes_the_same():
+    encoder, data = make(), rows(14)
+    expected = arrays(encoder(data))
+    for jit in (False, True):
+        traced = kernels.of_backend("tensorflow").graphs.traced(encoder, jit)
+        found = arrays(traced({name: ops.convert_to_tensor(x) for name, x in data.items()}))
+        for name in ("sequence_output", "pooled_output"):
+            np.testing.assert_allclose(found[name], expected[name], 1e-5, 1e-6)
+        shapes = found["input_attention_0"].shape, found["pooling_attention_0"].shape
+        assert shapes == (((3, 14, 14), (3, 16, 16)) if jit else ((3, 4, 3), (3, 6, 5)))

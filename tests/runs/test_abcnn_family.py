@@ -17,7 +17,7 @@ from tests.support.attention_page import unpacked
 
 pytestmark = pytest.mark.runs
 
-WORDS = "old new film story song book city river".split()
+WORDS = ["old", "new", "film", "story", "song", "book", "city", "river"]
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def config_of(pairs, **fields):
             "data.text": "first",
             "data.text_pair": "second",
             "data.label": "label",
-            "data.vocab_size": 90,
+            "data.vocab_size": 200,
             "model.hidden_dim": 16,
             "train.steps": 4,
             **fields,

@@ -72,7 +72,7 @@ def _xlnet(**options):
 
 
 def _abcnn():
-    return models.ABCNNEncoder(12, 8, max_length=LENGTH, dropout=0.0, seed=0)
+    return models.ABCNNEncoder(12, 8, max_length=LENGTH, variant=1, dropout=0.0, seed=0)
 
 
 def _recurrent(**options):

@@ -10,10 +10,12 @@ from keras_attn.layers.seeds import split_seed
 from keras_attn.layers.unused_arguments import reject_unused
 from keras_attn.models.abcnn.blocks import ABCNNBlocks
 from keras_attn.models.recurrent.text_encoder import TextEncoder
-from keras_attn.ops import take_positions
+from keras_attn.ops import kernels, take_positions
 from keras_attn.ops.arguments import require_sizes
 from keras_attn.ops.masks import as_mask
 from keras_attn.types import Shape, Tensor
+
+_KERNELS = kernels.of_backend("tensorflow")
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -140,7 +142,7 @@ class ABCNNEncoder(ABCNNBlocks, TextEncoder):
             _without_ends(ops.logical_and(real, ops.logical_not(second)), 1, 1),  # [CLS], [SEP]
             _without_ends(ops.logical_and(real, second), 0, 1),
         ]
-        orders = [_positions(sentence) for sentence in sentences]
+        orders = [_trimmed(_positions(mask), mask) for mask in sentences]
         masks = [
             ops.take_along_axis(sentence, order, axis=1)
             for sentence, order in zip(sentences, orders, strict=True)
@@ -203,6 +205,18 @@ def _positions(mask):
     length = ops.shape(mask)[1]
     positions = ops.arange(length, dtype="int32")
     return ops.argsort(ops.where(mask, positions, positions + length), axis=1)
+
+
+def _trimmed(positions, mask):
+    """Removes the columns that no row of the mask needs, where XLA does not fix the shapes.
+
+    Without it, each sentence would have the length of the row: the matches of two sentences, which
+    are most of the work, are then about four times as many.
+    """
+    if _KERNELS is None or not _KERNELS.graphs.shapes_may_depend_on_values():
+        return positions
+    counts = ops.sum(ops.cast(mask, "int32"), axis=1)
+    return positions[:, : ops.max(counts, initial=1)]
 
 
 def _to_positions(x, mask):
