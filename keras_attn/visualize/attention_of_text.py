@@ -21,7 +21,8 @@ def attention_of_text(model: Any, text: str, text_pair: str | None = None) -> At
         `AttentionPage`.
 
     Raises:
-        UserError: If the model has no attention weights.
+        UserError: If the model has no attention weights, or they are between two texts of which one
+            is empty.
     """
     batch = model.encode([text], None if text_pair is None else [text_pair])
     maps = attention_maps(model.model, batch, training=False)
@@ -38,5 +39,9 @@ def attention_of_text(model: Any, text: str, text_pair: str | None = None) -> At
     if hasattr(backbone, "attention_tokens"):
         segments = np.asarray(batch["segment_ids"])[0][real]
         axes = {name: backbone.attention_tokens(name, tokens, segments) for name in maps}
+        if not all(queries and keys for queries, keys in axes.values()):
+            raise UserError(
+                f"Both texts must have tokens. Received: {text!r:.50}, {text_pair!r:.50}"
+            )
     title = text if text_pair is None else f"{text} / {text_pair}"
     return attention_page(maps, axes, title=title if len(title) < 80 else title[:79] + "…")

@@ -86,9 +86,10 @@ def test_a_token_vector_is_at_the_position_of_its_token(variant):
         np.testing.assert_allclose(means, expected, 1e-5, 1e-6)
 
 
+@pytest.mark.parametrize("reduce", ["mean", "attention"])
 @pytest.mark.parametrize("variant", range(4))
-def test_padding_never_changes_a_row(variant):
-    encoder, data = make(variant), rows()
+def test_padding_never_changes_a_row(variant, reduce):
+    encoder, data = make(variant, reduce=reduce), rows()
     expected, random = arrays(encoder(data)), np.random.default_rng(0)
     for _ in range(3):
         # Padding before, between and after the tokens, with random ids and segments.
@@ -105,6 +106,26 @@ def test_padding_never_changes_a_row(variant):
         np.testing.assert_allclose(found["pooled_output"], expected["pooled_output"], 1e-5, 1e-6)
 
 
+def test_attentive_pooling_weighs_tokens_by_their_best_match_in_the_other_sentence():
+    encoder, plain = make(0, reduce="attention", num_layers=1), make(0, num_layers=1)
+    found, vectors = arrays(encoder(rows())), arrays(plain(rows()))["sequence_output"]
+    kernel = ops.convert_to_numpy(encoder.reductions[0].score.kernel)
+    for row, counts in enumerate(zip(*WORDS, strict=True)):
+        first, begin = vectors[row, 1 : 1 + counts[0]], counts[0] + 2
+        second = vectors[row, begin : begin + counts[1]]
+        scores = np.tanh(first @ kernel @ second.T)
+        pooled = []
+        for n, x in enumerate((first, second)):
+            best = scores.max(axis=1 - n) if scores.size else np.zeros(len(x))
+            weights = np.exp(best) / np.exp(best).sum()
+            name = ("first_attention_0", "second_attention_0")[n]
+            np.testing.assert_allclose(found[name][row, : len(x)], weights, 1e-5, 1e-6)
+            assert not found[name][row, len(x) :].any()
+            pooled.append(weights @ x)
+        expected = [*pooled[0], *pooled[1], 1 / (1 + np.linalg.norm(pooled[0] - pooled[1]))]
+        np.testing.assert_allclose(found["pooled_output"][row], expected, 1e-4, 1e-5)
+
+
 def test_special_tokens_do_not_matter():
     encoder, data = make(), rows()
     expected = arrays(encoder(data))["pooled_output"]
@@ -113,17 +134,20 @@ def test_special_tokens_do_not_matter():
     np.testing.assert_array_equal(arrays(encoder(changed))["pooled_output"], expected)
 
 
-@pytest.mark.parametrize("pooling", ["pooled", "mean"])
-def test_every_weight_of_a_classifier_learns(pooling):
+@pytest.mark.parametrize(
+    "pooling, reduce", [("pooled", "mean"), ("pooled", "attention"), ("mean", "mean")]
+)
+def test_every_weight_of_a_classifier_learns(pooling, reduce):
     check_every_weight_gets_a_gradient(
-        ABCNNClassifier(make(), 3, dropout=0.0, pooling=pooling),
+        ABCNNClassifier(make(reduce=reduce), 3, dropout=0.0, pooling=pooling),
         {**rows(), "label": np.array([0, 2, 1])},
     )
 
 
+@pytest.mark.parametrize("reduce", ["mean", "attention"])
 @pytest.mark.parametrize("variant", range(4))
-def test_depths_hold_every_variable_once(variant):
-    model = make(variant, dropout=0.1)
+def test_depths_hold_every_variable_once(variant, reduce):
+    model = make(variant, reduce=reduce, dropout=0.1)
     model.build()
     depths = model.variables_by_depth()
     assert len(depths) == model.num_layers + 2
@@ -139,6 +163,9 @@ def test_the_axes_of_an_attention_map_are_the_two_sentences():
     assert found == (["a", "b"], ["c", "d", "e"])
     found = make().attention_tokens("abcnn_encoder/pooling_0", row, segments)
     assert found == (["a", "a b", "a b", "b"], ["c", "c d", "c d e", "d e", "e"])
+    for number, keys in enumerate((["a", "b"], ["c", "d", "e"])):
+        found = make().attention_tokens(f"abcnn_encoder/reduction_1/{number}", row, segments)
+        assert found == (["all"], keys)
 
 
 @pytest.mark.parametrize(
@@ -148,6 +175,7 @@ def test_the_axes_of_an_attention_map_are_the_two_sentences():
         (lambda: ABCNNEncoder(9), "max_length=None"),
         (lambda: ABCNNEncoder(9, max_length=9, variant=2), "variant 1 or 3. Received: max_len"),
         (lambda: ABCNNEncoder(9, max_length=9, variant=4), "ABCNNEncoder: .* variant=4"),
+        (lambda: make(reduce="max"), "reduce='max'"),
         (lambda: make(width=0), "width=0"),
         (lambda: make(num_layers=0), "num_layers=0"),
     ],

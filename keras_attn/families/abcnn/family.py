@@ -17,7 +17,7 @@ class ABCNNFamily(Family):
     encodes = False  # requires two sentences
     requires_pairs = True
     packs = False
-    scratch_learning_rate, scratch_epochs = 1e-3, 8.0  # docs/families/abcnn.md
+    scratch_learning_rate = 1e-3  # docs/families/abcnn.md
     pooling = "cls"
     task_models = {"classification": ABCNNClassifier}
     tokenizers = KINDS["word_pieces"]

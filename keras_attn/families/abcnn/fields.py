@@ -22,6 +22,12 @@ _MODEL = {
         choices=(0, 1, 2, 3),
     ),
     "width": Field(4, "width of the filters and of the pooling windows, in tokens", above=0),
+    "reduce": Field(
+        "mean",
+        "vector of each text after a block: mean, or attention to the tokens that match the other "
+        "text (attentive pooling)",
+        choices=("mean", "attention"),
+    ),
     "max_length": Field(
         int,
         "maximum row length in tokens, for variants 1 and 3; if unset, data.length, else 256",

@@ -93,8 +93,8 @@ class ABCNNBlocks:
             masks: Boolean `(B, T)` and `(B, S)`, True for real tokens.
 
         Returns:
-            Vectors of the tokens after the last block, 0 at padding; for all blocks together the
-            means of both and their match score, `1 / (1 + distance)`, float32
+            Vectors of the tokens after the last block, 0 at padding; for all blocks together a
+            vector of each sentence and their match score, `1 / (1 + distance)`, float32
             `(B, num_blocks (2 filters + 1))`; and the match scores of the tokens by name.
         """
         features, found = [], {}
@@ -102,10 +102,15 @@ class ABCNNBlocks:
         for number in range(len(self.convolutions)):
             pair, scores = self._block(number, pair, masks)
             found.update(scores)
-            means = [_mean(x, mask) for x, mask in zip(pair, masks, strict=True)]
-            match = match_matrix(*(mean[:, None] for mean in means))[:, 0]
-            features += [*means, match]
+            vectors, weights = self._reduce(number, pair, masks)
+            found.update(weights)
+            match = match_matrix(*(vector[:, None] for vector in vectors))[:, 0]
+            features += [*vectors, match]
         return pair, ops.concatenate(features, axis=-1), found
+
+    def _reduce(self, number, pair, masks):
+        """Returns a vector of each sentence after a block, `(B, filters)`, and weights by name."""
+        return [_mean(x, mask) for x, mask in zip(pair, masks, strict=True)], {}
 
     def _block(self, number, pair, masks):
         found, (width,) = {}, self.convolutions[number].kernel_size

@@ -8,6 +8,7 @@ from keras import ops
 
 from keras_attn.layers.seeds import split_seed
 from keras_attn.layers.unused_arguments import reject_unused
+from keras_attn.models.abcnn.attentive_pooling import AttentivePooling
 from keras_attn.models.abcnn.blocks import ABCNNBlocks
 from keras_attn.models.recurrent.text_encoder import TextEncoder
 from keras_attn.ops import kernels, take_positions
@@ -15,6 +16,7 @@ from keras_attn.ops.arguments import require_sizes
 from keras_attn.ops.masks import as_mask
 from keras_attn.types import Shape, Tensor
 
+REDUCTIONS = "mean", "attention"
 _KERNELS = kernels.of_backend("tensorflow")
 
 
@@ -33,6 +35,8 @@ class ABCNNEncoder(ABCNNBlocks, TextEncoder):
             2: attention in the pooling, see `ABCNN2Pooling`; 3: both.
         width: Size of the convolution kernels and of the pooling windows.
         num_layers: Number N of blocks.
+        reduce: Vector of a sentence after each block: `"mean"`, or `"attention"` to the tokens that
+            match the other sentence (see `AttentivePooling`).
         share_weights: See `ABCNN1Attention`.
         normalize: See `ABCNN2Pooling`.
         embedding_dim: Embedding size; defaults to D.
@@ -50,11 +54,13 @@ class ABCNNEncoder(ABCNNBlocks, TextEncoder):
 
     Returns:
         Dictionary of `sequence_output` `(B, T, D)`, the vectors of the last block, 0 at special
-        tokens and padding; `pooled_output` `(B, N (2 D + 1))` in float32, the means of both
-        sentences and their match score after each block; and for each block i the match scores of
+        tokens and padding; `pooled_output` `(B, N (2 D + 1))` in float32, a vector of each
+        sentence and their match score after each block; and for each block i the match scores of
         the tokens of the two sentences, counted from 0 without special tokens: with variants 1 and
         3 `input_attention_i` `(B, T, T)`, with 2 and 3 `pooling_attention_i`
-        `(B, T + width - 1, T + width - 1)`.
+        `(B, T + width - 1, T + width - 1)`; with `reduce="attention"` the weights
+        `first_attention_i` and `second_attention_i` `(B, T)`. In the graphs of a run, without XLA,
+        the longest sentences of the batch take the place of T.
 
     Raises:
         ValueError: If an argument is out of range, missing or unused.
@@ -85,6 +91,7 @@ class ABCNNEncoder(ABCNNBlocks, TextEncoder):
         variant: int = 3,
         width: int = 4,
         num_layers: int = 1,
+        reduce: str = "mean",
         share_weights: bool = True,
         normalize: bool = False,
         embedding_dim: int | None = None,
@@ -100,6 +107,11 @@ class ABCNNEncoder(ABCNNBlocks, TextEncoder):
         super().__init__(*sizes, *stddevs, dropout, seed, name=name, **kwargs)
         self._set_variant(variant, share_weights, normalize)
         require_sizes(width=width, num_layers=num_layers)
+        if reduce not in REDUCTIONS:
+            raise ValueError(
+                f"ABCNNEncoder: reduce must be one of {', '.join(REDUCTIONS)}. "
+                f"Received: reduce={reduce!r}"
+            )
         if variant in (1, 3):
             require_sizes(max_length=max_length)
         else:
@@ -107,6 +119,7 @@ class ABCNNEncoder(ABCNNBlocks, TextEncoder):
         self.max_length = max_length
         self.width = width
         self.num_layers = num_layers
+        self.reduce = reduce
 
     @property
     def pooled_dim(self) -> int:
@@ -114,19 +127,26 @@ class ABCNNEncoder(ABCNNBlocks, TextEncoder):
         return self.num_layers * (2 * self.hidden_dim + 1)
 
     def build(self, input_shape: dict[str, Shape] | None = None) -> None:
-        embedding_seed, dropout_seed, *seeds = split_seed(self.seed, 2 + 2 * self.num_layers)
+        embedding_seed, dropout_seed, *seeds = split_seed(self.seed, 2 + 3 * self.num_layers)
         self._build_embedding(embedding_seed, dropout_seed)
         sizes = self.num_layers, self.embedding_dim, self.hidden_dim, self.width, self.max_length
         self._build_blocks(*sizes, seeds)
+        self.reductions = []
+        if self.reduce == "attention":
+            self.reductions = [
+                AttentivePooling(seed=seeds.pop(), dtype=self.dtype_policy, name=f"reduction_{i}")
+                for i in range(self.num_layers)
+            ]
+        for reduction in self.reductions:
+            reduction.build((None, None, self.hidden_dim), (None, None, self.hidden_dim))
         self.built = True
 
     def variables_by_depth(self) -> list[list[keras.Variable]]:
-        blocks = [convolution.variables for convolution in self.convolutions]
-        if self.attentions:
-            blocks = [
-                attention.variables + variables
-                for attention, variables in zip(self.attentions, blocks, strict=True)
-            ]
+        layers = [self.attentions, self.convolutions, self.reductions]
+        blocks = [
+            [v for layer in block for v in layer.variables]
+            for block in zip(*filter(None, layers), strict=True)
+        ]
         known = {id(v) for variables in ([self.token_embedding], *blocks) for v in variables}
         return [
             [self.token_embedding],
@@ -168,18 +188,31 @@ class ABCNNEncoder(ABCNNBlocks, TextEncoder):
             segments: Their segment ids.
 
         Returns:
-            `(tokens of the rows, tokens of the columns)`: the sentences, or for a pooling layer the
-            windows of `width` tokens that the convolution sees.
+            `(tokens of the rows, tokens of the columns)`: the sentences, for a pooling layer the
+            windows of `width` tokens that the convolution sees, and for the weights of a sentence
+            one row.
         """
         count = sum(segment == 0 for segment in segments)
         first, second = list(tokens[1 : count - 1]), list(tokens[count:-1])
-        if name.rpartition("/")[2].startswith("pooling"):
+        *_, layer, number = ["", *name.split("/")]
+        if layer.startswith("reduction"):  # one row
+            return ["all"], second if number == "1" else first
+        if number.startswith("pooling"):
             return self._windows(first), self._windows(second)
         return first, second
 
     def _windows(self, tokens):
         starts = range(1 - self.width, len(tokens))
         return [" ".join(tokens[max(0, start) : start + self.width]) for start in starts]
+
+    def _reduce(self, number, pair, masks):
+        if not self.reductions:
+            return super()._reduce(number, pair, masks)
+        *vectors, first, second = self.reductions[number](
+            *pair, *masks, return_attention_scores=True
+        )
+        weights = {f"first_attention_{number}": first, f"second_attention_{number}": second}
+        return vectors, weights
 
     def get_config(self) -> dict[str, Any]:
         return {
@@ -188,6 +221,7 @@ class ABCNNEncoder(ABCNNBlocks, TextEncoder):
             "variant": self.variant,
             "width": self.width,
             "num_layers": self.num_layers,
+            "reduce": self.reduce,
             "share_weights": self.share_weights,
             "normalize": self.normalize,
         }
