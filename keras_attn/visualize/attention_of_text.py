@@ -35,10 +35,10 @@ def attention_of_text(model: Any, text: str, text_pair: str | None = None) -> At
     ids = np.asarray(batch["token_ids"])[0][real]
     tokens = [model.tokenizer.vocabulary[number] for number in ids]
     axes: Any = tokens
-    backbone = getattr(model.model, "backbone", None)
-    if hasattr(backbone, "attention_tokens"):
+    attention_tokens = getattr(getattr(model.model, "backbone", None), "attention_tokens", None)
+    if attention_tokens is not None:
         segments = np.asarray(batch["segment_ids"])[0][real]
-        axes = {name: backbone.attention_tokens(name, tokens, segments) for name in maps}
+        axes = {name: attention_tokens(name, tokens, segments) for name in maps}
         if not all(queries and keys for queries, keys in axes.values()):
             raise UserError(
                 f"Both texts must have tokens. Received: {text!r:.50}, {text_pair!r:.50}"
