@@ -30,8 +30,9 @@ class ABCNNClassifier(Classifier):
         >>> model = ABCNNClassifier(ABCNNEncoder(50, 8, max_length=7, seed=0), 3)
         >>> found = model({"token_ids": np.array([[2, 4, 7, 3, 4, 9, 3]]),
         ...                "segment_ids": np.array([[0, 0, 0, 0, 1, 1, 1]])})
-        >>> print(found["logits"].shape)
-        (1, 3)
+        >>> matches = np.array(found["input_attention_0"])[0]
+        >>> print(found["logits"].shape, matches[0, 0])  # both texts begin with token 4
+        (1, 3) 1.0
     """
 
     OWN = "pooled"

@@ -75,9 +75,10 @@ class ABCNNEncoder(ABCNNBlocks, TextEncoder):
         >>> model = ABCNNEncoder(50, 8, max_length=7, variant=1, seed=0)
         >>> found = model({"token_ids": np.array([[2, 4, 7, 3, 4, 9, 3]]),
         ...                "segment_ids": np.array([[0, 0, 0, 0, 1, 1, 1]])})
-        >>> print(np.array(found["input_attention_0"])[0, :2, :2] == 1)  # both begin with token 4
-        [[ True False]
-         [False False]]
+        >>> matches = np.array(found["input_attention_0"])[0, :2, :2]
+        >>> print((matches == 1).astype(int))  # both texts begin with token 4
+        [[1 0]
+         [0 0]]
     """
 
     INPUTS = dict.fromkeys(("token_ids", "segment_ids", "padding_mask"), "BT")
