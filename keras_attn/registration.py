@@ -57,6 +57,8 @@ CLASSES = {
     "keras_attn.layers.seeds": ("_Seeded",),
     "keras_attn.models": (
         "ABCNN",
+        "ABCNNClassifier",
+        "ABCNNEncoder",
         "AttentionalFactorizationMachine",
         "AttentiveCNN",
         "AttentiveLSTMClassifier",

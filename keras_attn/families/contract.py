@@ -43,6 +43,7 @@ class Family:
         free_arguments: Arguments of the backbone that may differ from the pretrained model, because
             no weight depends on them.
         finetunes_from_scratch: Whether finetuning may start from random weights.
+        requires_pairs: Whether it encodes pairs of texts only, for classification.
         packs: Whether finetuning supports `data.pack`, several examples in one row.
         scratch_learning_rate: Default of `train.learning_rate` for finetuning from random weights;
             None: chosen from the size of the model.
@@ -68,6 +69,7 @@ class Family:
     sizes: Mapping[str, Mapping[str, Any]]
     free_arguments: tuple[str, ...] = ("dropout", "initializer_range")
     finetunes_from_scratch: bool = True
+    requires_pairs: bool = False
     packs: bool = True
     scratch_learning_rate: float | None = None
     scratch_epochs: float = 3.0

@@ -1,6 +1,6 @@
 """Keras models that run on any Keras backend."""
 
-from keras_attn.models.abcnn import ABCNN
+from keras_attn.models.abcnn import ABCNN, ABCNNClassifier, ABCNNEncoder
 from keras_attn.models.attentional_factorization_machine import AttentionalFactorizationMachine
 from keras_attn.models.attentive_lstm_classifier import AttentiveLSTMClassifier
 from keras_attn.models.bert import (
@@ -27,6 +27,8 @@ from keras_attn.models.xlnet import XLNet, XLNetClassifier, XLNetPretrainer
 
 __all__ = [
     "ABCNN",
+    "ABCNNClassifier",
+    "ABCNNEncoder",
     "AttentionalFactorizationMachine",
     "AttentiveCNN",
     "AttentiveLSTMClassifier",

@@ -101,7 +101,7 @@ class Classifier(TaskModel, keras.Model):
             dtype="float32",
             name="logits_dense",
         )
-        self.logits_dense.build((None, backbone.hidden_dim))
+        self.logits_dense.build((None, self.pooled_dim))
         self.seed_generator = dropout_generator(self.dropout, dropout_seed, "pooled_dropout")
         self.built = True
 
@@ -145,6 +145,11 @@ class Classifier(TaskModel, keras.Model):
             return ops.mean(hidden, axis=1)
         real = ops.expand_dims(ops.cast(inputs["padding_mask"], "float32"), -1)
         return ops.sum(hidden * real, axis=1) / ops.maximum(ops.sum(real, axis=1), 1.0)
+
+    @property
+    def pooled_dim(self) -> int:
+        """Size of the result of `pool`."""
+        return self.backbone.hidden_dim
 
     @classmethod
     def head_names(cls, **heads: Any) -> list[str]:

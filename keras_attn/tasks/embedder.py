@@ -34,6 +34,7 @@ class Embedder:
         self.task, self.path = trained.task, trained.path
         self.tokenizer, self.config = trained.tokenizer, trained.config
         self.model = trained.make_model()
+        self._requires_pairs = trained.family.requires_pairs
         self._run = inference_function(
             lambda batch: self.model(batch, training=False), self.model, reduce_retracing=True
         )
@@ -64,7 +65,15 @@ class Embedder:
 
         Returns:
             float32 `(N, D)`.
+
+        Raises:
+            UserError: If the pooling is not supported, or the model encodes pairs of texts only.
         """
+        if self._requires_pairs:
+            raise UserError(
+                "The model encodes pairs of texts and has no embeddings of single texts. "
+                f"Received: {self.path}"
+            )
         if pooling not in ("mean", "cls"):
             raise UserError(f"pooling must be mean or cls. Received: pooling={pooling}")
         if pooling == "cls" and not self.tokenizer.row_layout.before:

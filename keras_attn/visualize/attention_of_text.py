@@ -10,10 +10,10 @@ from keras_attn.visualize.attention_page import AttentionPage, attention_page
 
 
 def attention_of_text(model: Any, text: str, text_pair: str | None = None) -> AttentionPage:
-    """Visualizes the attention of all layers and heads of a BERT model to a text.
+    """Visualizes the attention of all layers and heads of a model to a text.
 
     Args:
-        model: A BERT model from `keras_attn.load`.
+        model: A classifier or an encoder from `keras_attn.load`.
         text: String; truncated to the maximum length of the model.
         text_pair: The second text of a pair, or None.
 
@@ -21,7 +21,8 @@ def attention_of_text(model: Any, text: str, text_pair: str | None = None) -> At
         `AttentionPage`.
 
     Raises:
-        UserError: If the model has no attention weights.
+        UserError: If the model has no attention weights, or they are between two texts of which one
+            is empty.
     """
     batch = model.encode([text], None if text_pair is None else [text_pair])
     maps = attention_maps(model.model, batch, training=False)
@@ -30,7 +31,17 @@ def attention_of_text(model: Any, text: str, text_pair: str | None = None) -> At
             "This model has no attention weights. Train a model whose layers or pooling have "
             f"attention. Received: {model.path}, a {type(model.model).__name__}"
         )
-    ids = np.asarray(batch["token_ids"])[0][np.asarray(batch["padding_mask"])[0] > 0]
+    real = np.asarray(batch["padding_mask"])[0] > 0
+    ids = np.asarray(batch["token_ids"])[0][real]
     tokens = [model.tokenizer.vocabulary[number] for number in ids]
+    axes: Any = tokens
+    attention_tokens = getattr(getattr(model.model, "backbone", None), "attention_tokens", None)
+    if attention_tokens is not None:
+        segments = np.asarray(batch["segment_ids"])[0][real]
+        axes = {name: attention_tokens(name, tokens, segments) for name in maps}
+        if not all(queries and keys for queries, keys in axes.values()):
+            raise UserError(
+                f"Both texts must have tokens. Received: {text!r:.50}, {text_pair!r:.50}"
+            )
     title = text if text_pair is None else f"{text} / {text_pair}"
-    return attention_page(maps, tokens, title=title if len(title) < 80 else title[:79] + "…")
+    return attention_page(maps, axes, title=title if len(title) < 80 else title[:79] + "…")

@@ -94,6 +94,35 @@ def test_the_attentive_cnn_learns_resumes_and_predicts(files, tmp_path):
     assert [row["label"] for row in predicted] == ["good", "bad"]
 
 
+def test_an_lstmn_trains_as_an_attentive_lstm_with_its_cell(files, tmp_path):
+    def run(family, name, **fields):
+        config = config_of(
+            "classification",
+            family,
+            **{
+                "data.train": str(files / "rows.jsonl"),
+                "data.text": "text",
+                "data.label": "label",
+                "data.vocab_size": 90,
+                "model.hidden_dim": 16,
+                "checkpoint.every": 2,
+                **fields,
+            },
+        )
+        return finetune(config, workdir=str(tmp_path / name))["weights_sha256"]
+
+    expected = run("attentive_lstm", "lstm", **{"model.cell": "lstmn"})
+    assert run("lstmn", "lstmn") == expected
+    for path in (tmp_path / "lstmn/checkpoints").glob("step-4*"):
+        path.unlink()
+    (tmp_path / "lstmn/results.json").unlink()
+    assert run("lstmn", "lstmn") == expected  # resumed
+    assert run("lstmn", "short", **{"model.tape_length": 1}) != expected
+    model = keras_attn.load(tmp_path / "lstmn")
+    assert model.model.backbone.cell == "lstmn" and model.model.backbone.tape_length == 32
+    assert model.predict(["old film good"])[0]["label"] in ("good", "bad")
+
+
 def test_packing_is_refused(files, tmp_path):
     config = config_of(
         "classification",
@@ -176,6 +205,7 @@ def test_a_language_model_pretrains_and_generates(files, tmp_path, cell):
     ("family", "fields"),
     [
         ("attentive_lstm", {}),
+        ("lstmn", {}),
         ("attentive_reader", {}),
         ("attentive_reader", {"model.question": "vector"}),
     ],

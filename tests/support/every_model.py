@@ -71,11 +71,16 @@ def _xlnet(**options):
     return models.XLNet(12, 1, 8, 2, dropout=0.0, seed=0, **options)
 
 
+def _abcnn():
+    return models.ABCNNEncoder(12, 8, max_length=LENGTH, variant=1, dropout=0.0, seed=0)
+
+
 def _recurrent(**options):
     return models.RecurrentEncoder(12, 1, 8, dropout=0.0, seed=0, **options)
 
 
 BACKBONES = {
+    "ABCNNEncoder": (_abcnn, _texts),
     "AttentiveCNN": (lambda: models.AttentiveCNN(12, 8, dropout=0.0, seed=0), _one_segment),
     "AttentiveReader": (lambda: models.AttentiveReader(12, 8, dropout=0.0, seed=0), _texts),
     "BertEncoder": (_bert, _texts),
@@ -84,6 +89,7 @@ BACKBONES = {
     "XLNet": (_xlnet, _texts),
 }
 TASKS = {
+    "ABCNNClassifier": (lambda: models.ABCNNClassifier(_abcnn(), 3, dropout=0.0), _labelled),
     "BertClassifier": (lambda: models.BertClassifier(_bert(), 3, dropout=0.0), _labelled),
     "BertPretrainer": (
         lambda: models.BertPretrainer(_bert()),

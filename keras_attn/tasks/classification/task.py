@@ -73,6 +73,11 @@ class Classification(Task):
             choosable_metrics(labeled.kind, len(targets.names), labeled.metrics),
         )
         texts, text_pairs = tables["train"].texts, tables["train"].text_pairs
+        if family.requires_pairs and text_pairs is None:
+            raise UserError(
+                f"{family.title} requires pairs of texts. Set data.text_pair to the column of the "
+                f"second texts. Received: data.text_pair={config.data.text_pair}"
+            )
         tokenizer = choose_tokenizer(run, lambda: texts + (text_pairs or []))
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
         tokens = tokenize_texts(texts, text_pairs, tokenizer)

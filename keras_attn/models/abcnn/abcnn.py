@@ -1,23 +1,19 @@
-"""Convolutional networks for sentence pairs."""
+"""Convolutional network for two sentences in two arrays."""
 
 from typing import Any
 
 import keras
-from keras import ops
 
-from keras_attn.layers.abcnn1_attention import ABCNN1Attention
-from keras_attn.layers.abcnn2_pooling import ABCNN2Pooling
-from keras_attn.layers.padded_rnn import pad_empty_axis
 from keras_attn.layers.seeds import seeded_initializer, split_seed
+from keras_attn.models.abcnn.blocks import ABCNNBlocks
 from keras_attn.models.label_loss import LabelLoss
 from keras_attn.models.padding import real_tokens
 from keras_attn.ops.arguments import require_sizes
-from keras_attn.ops.matches import match_matrix, window_sums
 from keras_attn.types import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class ABCNN(LabelLoss, keras.Model):
+class ABCNN(ABCNNBlocks, LabelLoss, keras.Model):
     """Sentence pair classifier: a convolutional network with attention between the sentences.
 
     A block is a wide convolution (with `length + width - 1` positions) with tanh, followed by
@@ -107,72 +103,32 @@ class ABCNN(LabelLoss, keras.Model):
             "num_blocks": num_blocks,
         }
         require_sizes(**self.sizes)
-        require_sizes(low=0, variant=variant)
-        if variant > 3:
-            raise ValueError(f"ABCNN: variant must be 0, 1, 2 or 3. Received: variant={variant}")
-        self.variant = variant
-        self.share_weights = share_weights
-        self.normalize = normalize
+        self._set_variant(variant, share_weights, normalize)
         self.seed = seed
 
     def build(self, input_shape: dict[str, Shape] | None = None) -> None:
-        sizes, blocks = self.sizes, range(self.sizes["num_blocks"])
-        filters, width, policy = sizes["filters"], sizes["width"], self.dtype_policy
-        embedding_seed, dense_seed, *seeds = split_seed(self.seed, 2 + 2 * len(blocks))
-        depths = [sizes["embedding_dim"]] + [filters] * (len(blocks) - 1)
+        sizes, filters, blocks = self.sizes, self.sizes["filters"], self.sizes["num_blocks"]
+        embedding_seed, dense_seed, *seeds = split_seed(self.seed, 2 + 2 * blocks)
         # With Keras's default embeddings in ± 0.05, a word would match any other word nearly as
         # well as itself.
         initializer = keras.initializers.RandomNormal(stddev=1.0)
         self.embedding = keras.layers.Embedding(
             sizes["vocabulary_size"],
             sizes["embedding_dim"],
-            dtype=policy,
+            dtype=self.dtype_policy,
             name="embedding",
             embeddings_initializer=seeded_initializer(initializer, embedding_seed),
         )
         self.embedding.build(None)
-        self.attentions, self.poolings = [], []
-        if self.variant in (1, 3):
-            self.attentions = [
-                ABCNN1Attention(
-                    sizes["max_length"],
-                    self.share_weights,
-                    seed=seeds.pop(),
-                    dtype=policy,
-                    name=f"attention_{i}",
-                )
-                for i in blocks
-            ]
-        if self.variant in (2, 3):
-            self.poolings = [
-                ABCNN2Pooling(width, self.normalize, dtype=policy, name=f"pooling_{i}")
-                for i in blocks
-            ]
-        self.convolutions = [
-            keras.layers.Conv1D(
-                filters,
-                width,
-                activation="tanh",
-                dtype=policy,
-                name=f"convolution_{i}",
-                kernel_initializer=seeded_initializer("glorot_uniform", seeds.pop()),
-            )
-            for i in blocks
-        ]
+        shape = sizes["embedding_dim"], filters, sizes["width"], sizes["max_length"]
+        self._build_blocks(blocks, *shape, seeds)
         self.logits_dense = keras.layers.Dense(
             sizes["num_classes"],
             dtype="float32",
             name="logits_dense",
             kernel_initializer=seeded_initializer("glorot_uniform", dense_seed),
         )
-        for attention, depth in zip(self.attentions, depths, strict=False):
-            attention.build((None, None, depth), (None, None, depth))
-        for convolution, depth in zip(self.convolutions, depths, strict=True):
-            channels = 2 if self.attentions else 1
-            convolution.build((None, None, channels * depth))
-        for pooling in self.poolings:
-            pooling.build((None, None, filters), (None, None, filters))
-        self.logits_dense.build((None, len(blocks) * (2 * filters + 1)))
+        self.logits_dense.build((None, blocks * (2 * filters + 1)))
         self.built = True
 
     def call(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -180,45 +136,9 @@ class ABCNN(LabelLoss, keras.Model):
             real_tokens(inputs),
             real_tokens(inputs, "second_token_ids", "second_padding_mask"),
         ]
-        pair = [
-            _zero_padding(self.embedding(inputs[name]), mask)
-            for name, mask in zip(("token_ids", "second_token_ids"), masks, strict=True)
-        ]
-        features, attention = [], {}
-        for block in range(self.sizes["num_blocks"]):
-            pair, found = self._block(block, pair, masks)
-            attention.update(found)
-            means = [_mean(x, mask) for x, mask in zip(pair, masks, strict=True)]
-            match = match_matrix(*(mean[:, None] for mean in means))[:, 0]
-            features += [*means, match]
-        return {"logits": self.logits_dense(ops.concatenate(features, axis=-1)), **attention}
-
-    def _convolve(self, number, x):
-        # For empty batches, TensorFlow's convolution has a different depth.
-        padded = pad_empty_axis(_pad(x, self.sizes["width"]), axis=0)
-        return self.convolutions[number](padded)[: ops.shape(x)[0]]
-
-    def _block(self, number, pair, masks):
-        found, width = {}, self.sizes["width"]
-        if self.attentions:
-            *pair, matches = self.attentions[number](
-                *pair, first_mask=masks[0], second_mask=masks[1], return_attention_scores=True
-            )
-            found[f"input_attention_{number}"] = matches
-        pair = [self._convolve(number, x) for x in pair]
-        # A position is real if its window contains a real step.
-        seen = [window_sums(_pad(ops.cast(mask, "int32"), width), width) > 0 for mask in masks]
-        if self.poolings:
-            *pair, matches = self.poolings[number](
-                *pair, first_mask=seen[0], second_mask=seen[1], return_attention_scores=True
-            )
-            found[f"pooling_attention_{number}"] = matches
-        else:
-            pair = [
-                window_sums(_zero_padding(x, mask), width) / width
-                for x, mask in zip(pair, seen, strict=True)
-            ]
-        return [_zero_padding(x, mask) for x, mask in zip(pair, masks, strict=True)], found
+        pair = [self.embedding(inputs[name]) for name in ("token_ids", "second_token_ids")]
+        _, features, attention = self._encode_pair(pair, masks)
+        return {"logits": self.logits_dense(features), **attention}
 
     def get_config(self) -> dict[str, Any]:
         return {
@@ -229,18 +149,3 @@ class ABCNN(LabelLoss, keras.Model):
             "normalize": self.normalize,
             "seed": self.seed,
         }
-
-
-def _pad(x, width):
-    """Pads the steps with `width - 1` zeros on both sides."""
-    return ops.pad(x, ((0, 0), (width - 1, width - 1), *[(0, 0)] * (len(x.shape) - 2)))
-
-
-def _zero_padding(x, mask):
-    return ops.where(mask[..., None], x, 0)
-
-
-def _mean(x, mask):
-    """Returns the mean over real steps, float32 `(B, D)`; padding is 0."""
-    count = ops.sum(ops.cast(mask, "float32"), axis=1)[:, None]
-    return ops.sum(ops.cast(x, "float32"), axis=1) / ops.maximum(count, 1.0)

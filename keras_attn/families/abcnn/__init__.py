@@ -1,0 +1,1 @@
+"""Convolutional networks with attention between two sentences."""

@@ -1,0 +1,1 @@
+"""Encoders of LSTMs that attend to their own past states."""
