@@ -70,6 +70,7 @@ CLASSES = {
         "GPT2Classifier",
         "GPT2LanguageModel",
         "HierarchicalAttentionNetwork",
+        "HierarchicalEncoder",
         "LuongSeq2Seq",
         "PointerGenerator",
         "PointerNetwork",

@@ -108,6 +108,14 @@ class Family:
         """
         return {}
 
+    def tokenizer_arguments(self, tokenizer: Any) -> dict:
+        """Returns the arguments of the backbone that depend on the tokenizer of a run.
+
+        Args:
+            tokenizer: The tokenizer.
+        """
+        return {"vocabulary_size": tokenizer.vocabulary_size}
+
     def build(
         self,
         task: str,
