@@ -5,7 +5,10 @@ import dataclasses
 from keras import ops
 
 from keras_attn.layers.recurrent.time_loop import run_time_loop
+from keras_attn.ops import kernels
 from keras_attn.types import Tensor
+
+_KERNELS = kernels.of_backend("tensorflow")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,9 +67,13 @@ def split_units(
         `Units`.
     """
     batch, length = ops.shape(real)
-    number = (length + least - 1) // least
-    width = min(most, length) if isinstance(length, int) else most
     unit, place = _count(real, ends, least, most, continued)
+    if _KERNELS is not None and _KERNELS.graphs.can_write_in_place():
+        # XLA requires static sizes. Other graphs need only those of this batch.
+        number, width = (ops.max(ops.where(real, x, 0)) + 1 for x in (unit, place))
+    else:
+        number = (length + least - 1) // least
+        width = min(most, length) if isinstance(length, int) else most
     row = ops.expand_dims(ops.arange(batch, dtype="int32"), 1)
     slots = (row * number + unit) * width + place
     # Each place gets 1 + the index of its element; padding goes to one further place.

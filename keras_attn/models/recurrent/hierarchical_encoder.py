@@ -157,6 +157,10 @@ class HierarchicalEncoder(TextEncoder):
             name: x if name == "pooled_output" else x[:, :length] for name, x in outputs.items()
         }
 
+    def attention_of(self, outputs: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Returns the attention weights of a call, for `keras_attn.visualize.attention_maps`."""
+        return {name: x for name, x in outputs.items() if name.endswith("_attention")}
+
     def _encode(self, ids, real, training):
         levels = self._split(ids, real)
         x = self._embed(levels[0].gather(ids), training)
