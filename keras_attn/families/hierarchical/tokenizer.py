@@ -18,6 +18,8 @@ class ParagraphTokenizer(WordPieceTokenizer):
     """`WordPieceTokenizer` for which blank lines are the token `¶`, if the vocabulary has it."""
 
     def __call__(self, texts):
+        if PARAGRAPH_END not in self.ids:
+            return super().__call__(texts)
         if isinstance(texts, list):
             texts = [_mark(text) for text in texts]
         else:
