@@ -8,6 +8,7 @@ from keras import ops
 from keras_attn.models import HierarchicalAttentionNetwork, HierarchicalEncoder, RecurrentClassifier
 from keras_attn.models.recurrent.document_units import split_units
 from tests.support.layer_checks import check_every_weight_gets_a_gradient
+from tests.support.quick import quick
 
 SENTENCE_END, OTHER_END, PARAGRAPH_END = 1, 2, 3
 RANDOM = np.random.default_rng(0)
@@ -76,7 +77,10 @@ def spread(weights, units):
     return [x for w, unit in zip(weights, units, strict=False) for x in spread(w, unit)]
 
 
-@pytest.mark.parametrize("levels", ["gru,gru", "none,gru", "gru,gru,gru", "gru,none,none,gru"])
+LEVELS = ["gru,gru", "none,gru", "gru,gru,gru", "gru,none,none,gru"]
+
+
+@pytest.mark.parametrize("levels", quick(LEVELS, "gru,gru", "gru,none,none,gru"))
 def test_a_text_equals_a_network_on_its_sentences(levels):
     """`HierarchicalAttentionNetwork` with the same weights, on documents that Python has split."""
     model = make(levels)
@@ -122,9 +126,8 @@ def test_the_vectors_of_the_words_are_those_of_the_word_gru():
     np.testing.assert_allclose(found[0], np.concatenate(vectors), 1e-5, 1e-6)
 
 
-@pytest.mark.parametrize("levels", ["gru,gru", "gru,none,gru"])
-def test_padding_changes_nothing(levels):
-    model = make(levels)
+def test_padding_changes_nothing():
+    model = make("gru,none,gru")
     expected = {k: array(x) for k, x in model({"token_ids": IDS, "padding_mask": MASK}).items()}
     longer = np.pad(IDS, [(0, 0), (0, 9)], constant_values=SENTENCE_END)
     wider = {"token_ids": longer, "padding_mask": np.pad(MASK, [(0, 0), (0, 9)])}
@@ -145,7 +148,10 @@ def test_padding_changes_nothing(levels):
             np.testing.assert_allclose(x, expected[name], 1e-5, 1e-6, err_msg=name)
 
 
-@pytest.mark.parametrize("least, most", [(1, 1), (1, 4), (3, 3), (3, 5), (30, 40)])
+SIZES = [(1, 1), (1, 4), (3, 3), (3, 5), (30, 40)]
+
+
+@pytest.mark.parametrize("least, most", quick(SIZES, (1, 4), (3, 5)))
 def test_no_element_is_lost(least, most):
     ends = (IDS <= PARAGRAPH_END) & (MASK > 0)
     units = split_units(MASK > 0, ops.convert_to_tensor(ends), least, most, ends)
@@ -156,6 +162,22 @@ def test_no_element_is_lost(least, most):
         assert found == wanted
         assert not any(m[n:].any() for m in mask[row] for n in [m.sum()])  # no gap
     np.testing.assert_array_equal(array(units.spread(tokens)) * MASK, IDS * MASK)
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="others have static sizes")
+def test_a_graph_without_xla_has_only_the_units_of_its_batch():
+    from keras_attn.ops.kernels.tensorflow_graphs import traced
+
+    model, inputs = make("gru,none,gru"), {"token_ids": IDS, "padding_mask": MASK}
+    expected = model(inputs)
+    found = traced(lambda: model(inputs), jit=False)()
+    for name, x in found.items():
+        np.testing.assert_allclose(array(x), array(expected[name]), 1e-5, 1e-6, err_msg=name)
+    real, ends = MASK > 0, (IDS <= PARAGRAPH_END) & (MASK > 0)
+    mask = array(traced(lambda: split_units(real, ends, 3, 9, ends).mask, jit=False)())
+    sentences = [sentences_of(IDS[row, :n].tolist(), 3, 9) for row, n in enumerate(LENGTHS)]
+    width = max(len(sentence) for row in sentences for sentence in row)
+    assert mask.shape == (4, max(map(len, sentences)), width)
 
 
 def test_text_without_an_end_is_split_by_length_alone():
@@ -174,7 +196,7 @@ def test_empty_batches_and_texts(shape):
     assert not array(found["pooled_output"]).any()
 
 
-@pytest.mark.parametrize("levels", ["gru,gru", "none,none", "gru,gru,none"])
+@pytest.mark.parametrize("levels", quick(["gru,gru,none", "none,none"], "gru,gru,none"))
 def test_every_weight_of_a_classifier_learns(levels):
     check_every_weight_gets_a_gradient(
         RecurrentClassifier(make(levels), 3, dropout=0.0),

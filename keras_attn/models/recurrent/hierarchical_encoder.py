@@ -128,10 +128,12 @@ class HierarchicalEncoder(TextEncoder):
         embedding_seed, attention_seed, dropout_seed = split_seed(self.seed, 3)
         self._build_embedding(embedding_seed, dropout_seed)
         units = [self.hidden_dim // 2 if name == "gru" else None for name in self.encoders]
+        word_units, sentence_units, *higher_units = units
         self.attention = HierarchicalAttention(
-            *units[:2],
-            attention_units=self.hidden_dim,
-            higher_units=units[2:],
+            word_units,
+            sentence_units,
+            self.hidden_dim,
+            higher_units=higher_units,
             seed=attention_seed,
             dtype=self.dtype_policy,
             name="attention",
@@ -168,15 +170,15 @@ class HierarchicalEncoder(TextEncoder):
         weights = [levels[0].spread(scores)]
         for level in range(1, len(self.encoders)):
             vectors = self._drop(vectors, training)
-            mask = ops.any(levels[level - 1].mask, axis=-1)
             if level < len(levels):
                 units = levels[level]
                 vectors, scores, _ = self.attention.pool(level, units.gather(vectors), units.mask)
                 scores = units.spread(scores)
-            else:
+            else:  # the text is the only unit of the last level
+                mask = ops.any(levels[-1].mask, axis=-1)
                 vectors, scores, _ = self.attention.pool(level, vectors, mask)
-            for units in reversed(levels[:level]):
-                scores = units.of_elements(scores)
+            for below in reversed(levels[:level]):
+                scores = below.of_elements(scores)
             weights.append(scores)
         weights = [ops.where(real, x, 0) for x in weights]
         names = (f"{name}_attention" for name in level_names(self.encoders[2:]))
@@ -188,7 +190,7 @@ class HierarchicalEncoder(TextEncoder):
         }
 
     def _split(self, ids, real):
-        """Returns the `Units` of each level except the last one, whose only unit is the text."""
+        """Returns the `Units` of each level except the last one: sentences, paragraphs, …"""
         paragraph_ends = _any_of(ids, self.paragraph_ends)
         ends = ops.logical_or(_any_of(ids, self.sentence_ends), paragraph_ends)
         words = split_units(real, ends, self.min_words, self.max_words, continued=ends)
