@@ -72,6 +72,7 @@ CLASSES = {
         "GPT2Classifier",
         "GPT2LanguageModel",
         "HierarchicalAttentionNetwork",
+        "HierarchicalEncoder",
         "LuongSeq2Seq",
         "PointerGenerator",
         "PointerNetwork",

@@ -141,6 +141,7 @@ FAMILIES = Registry(
         "attentive_lstm": "keras_attn.families.attentive_lstm",
         "attentive_reader": "keras_attn.families.attentive_reader",
         "bahdanau": "keras_attn.families.bahdanau",
+        "hierarchical": "keras_attn.families.hierarchical",
         "lstm": "keras_attn.families.lstm",
         "lstmn": "keras_attn.families.lstmn",
         "luong": "keras_attn.families.luong",

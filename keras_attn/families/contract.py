@@ -87,7 +87,7 @@ class Family:
         return "use_pooler" in inspect.signature(self.backbone).parameters
 
     def choose_architecture(self, run: Any, use_pooler: bool = False) -> dict:
-        """Returns the arguments of the backbone of a run except `vocabulary_size`.
+        """Returns the arguments of the backbone of a run except those of `tokenizer_arguments`.
 
         They come from the run that is resumed or from the pretrained model, else from the config
         and, for unset fields, from `default_arguments`.
@@ -109,6 +109,14 @@ class Family:
             shape: Arguments that the config sets, and the default size.
         """
         return {}
+
+    def tokenizer_arguments(self, tokenizer: Any) -> dict:
+        """Returns the arguments of the backbone that depend on the tokenizer of a run.
+
+        Args:
+            tokenizer: The tokenizer.
+        """
+        return {"vocabulary_size": tokenizer.vocabulary_size}
 
     def build(
         self,

@@ -128,20 +128,42 @@ class HierarchicalAttention(CheckedLayer):
         self, inputs: Tensor, mask: Tensor | None = None, return_attention_scores: bool = False
     ) -> Tensor | tuple[Tensor, ...]:
         vectors, mask, weights = inputs, as_mask(mask), []
-        for name in level_names(self.higher_units):
-            gru, attention = getattr(self, f"{name}_gru"), getattr(self, f"{name}_attention")
-            # (..., N, D) -> (rows, N, D): each unit of the level above is a separate row.
-            *outer, length, depth = ops.shape(vectors)
-            rows = math.prod(outer)  # not -1, which is ambiguous if N is 0
-            flat_mask = None if mask is None else ops.reshape(mask, (rows, length))
-            hidden = ops.reshape(vectors, (rows, length, depth))
-            if gru is not None:
-                hidden, *_ = run_rnn(gru, hidden, flat_mask)
-            pooled, scores = attention(hidden, mask=flat_mask, return_attention_scores=True)
-            vectors = ops.reshape(pooled, (*outer, hidden.shape[-1]))
-            weights.append(ops.reshape(scores, (*outer, length)))
+        for level in range(len(self.higher_units) + 2):
+            vectors, scores, _ = self.pool(level, vectors, mask)
+            weights.append(scores)
             mask = None if mask is None else ops.any(mask, axis=-1)
         return (vectors, *weights) if return_attention_scores else vectors
+
+    def pool(
+        self, level: int, vectors: Tensor, mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Pools the units of one level of a built layer.
+
+        Args:
+            level: 0 for words, 1 for sentences, and so on.
+            vectors: `(..., N, D)`, the vectors of N units of this level.
+            mask: Boolean `(..., N)`, or None.
+
+        Returns:
+            The vectors of the level above, `(..., U)`, the attention weights, `(..., N)`, and the
+            outputs of the GRU, `(..., N, U)`, or the given vectors without one.
+        """
+        name = level_names(self.higher_units)[level]
+        gru, attention = getattr(self, f"{name}_gru"), getattr(self, f"{name}_attention")
+        # (..., N, D) -> (rows, N, D): each unit of the level above is a separate row.
+        *outer, length, depth = ops.shape(vectors)
+        rows = math.prod(outer)  # not -1, which is ambiguous if N is 0
+        flat_mask = None if mask is None else ops.reshape(mask, (rows, length))
+        hidden = ops.reshape(vectors, (rows, length, depth))
+        if gru is not None:
+            hidden, *_ = run_rnn(gru, hidden, flat_mask)
+        pooled, scores = attention(hidden, mask=flat_mask, return_attention_scores=True)
+        depth = hidden.shape[-1]
+        return (
+            ops.reshape(pooled, (*outer, depth)),
+            ops.reshape(scores, (*outer, length)),
+            ops.reshape(hidden, (*outer, length, depth)),
+        )
 
     def compute_mask(self, inputs: Nest, previous_mask: Nest) -> None:
         return None

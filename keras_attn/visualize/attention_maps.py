@@ -18,8 +18,8 @@ def attention_maps(model: keras.Layer, *args: Any, **kwargs: Any) -> dict[str, n
     A layer is included if its call has an argument `return_attention_scores`. It is then called a
     second time with the same random numbers, so the outputs of the model do not change. A layer is
     also included if it has a method `attention_of(results)` that selects the weights from the
-    results of its call, such as `RecurrentDecoder`; its sublayers are then not included. Other
-    layers that run inside a compiled loop are not included.
+    results of its call, or a dictionary of several, such as `RecurrentDecoder`; its sublayers are
+    then not included. Other layers that run inside a compiled loop are not included.
 
     Args:
         model: Keras model or layer.
@@ -102,7 +102,13 @@ class _Recorder:
         inner = len(self.maps)
         results = call(*args, **kwargs)
         weights = layer.attention_of(results)
-        self.maps[inner:] = [] if weights is None else _named_arrays(name, [weights])
+        named = weights if isinstance(weights, dict) else {"": weights}
+        self.maps[inner:] = [
+            pair
+            for part, one in named.items()
+            if one is not None
+            for pair in _named_arrays(f"{name}/{part}" if part else name, [one])
+        ]
         return results
 
     def _record_scores(self, layer, call, name, args, kwargs):

@@ -79,6 +79,12 @@ MODELS = {
         lambda: M.HierarchicalAttentionNetwork(7, 2, 3, 3, 3, 3, seed=0),
         {**TEXTS, "token_ids": IDS.reshape(5, 2, 2)},
     ),
+    "RecurrentClassifier of sentences": (
+        lambda: M.RecurrentClassifier(
+            M.HierarchicalEncoder(7, 4, min_words=2, sentence_ends=[3], dropout=0.0, seed=0), 2
+        ),
+        TEXTS,
+    ),
     "RecurrentClassifier": (
         lambda: M.RecurrentClassifier(M.RecurrentEncoder(7, 1, 4, seed=0), 2),
         TEXTS,

@@ -85,6 +85,12 @@ BACKBONES = {
     "AttentiveReader": (lambda: models.AttentiveReader(12, 8, dropout=0.0, seed=0), _texts),
     "BertEncoder": (_bert, _texts),
     "GPT2": (_gpt2, _one_segment),
+    "HierarchicalEncoder": (
+        lambda: models.HierarchicalEncoder(
+            12, 8, min_words=2, max_words=3, sentence_ends=[4], dropout=0.0, seed=0
+        ),
+        _one_segment,
+    ),
     "RecurrentEncoder": (_recurrent, _one_segment),
     "XLNet": (_xlnet, _texts),
 }

@@ -4,7 +4,7 @@ from keras_attn.families.architecture_choice import named_sizes
 from keras_attn.families.contract import Family
 from keras_attn.families.layer_memory import LayerMemory, embedding_dim
 from keras_attn.models import ABCNNClassifier, ABCNNEncoder
-from keras_attn.text.recipes import KINDS
+from keras_attn.text.tokenizer_types import TOKENIZER_TYPES
 
 MAX_LENGTH = 256  # if neither model.max_length nor data.length is set
 
@@ -20,7 +20,7 @@ class ABCNNFamily(Family):
     scratch_learning_rate = 1e-3  # docs/families/abcnn.md
     pooling = "cls"
     task_models = {"classification": ABCNNClassifier}
-    tokenizers = KINDS["word_pieces"]
+    tokenizers = TOKENIZER_TYPES["wordpiece"]
     sizes = named_sizes({"tiny": (1, 64), "mini": (1, 128), "small": (2, 128)})
 
     def default_arguments(self, run, shape):

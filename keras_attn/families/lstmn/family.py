@@ -5,7 +5,7 @@ from keras_attn.families.contract import Family
 from keras_attn.families.layer_memory import LayerMemory, embedding_dim
 from keras_attn.models import BertQuestionAnswerer, RecurrentClassifier, RecurrentEncoder
 from keras_attn.models.recurrent import RECURRENT_SIZES
-from keras_attn.text.recipes import KINDS
+from keras_attn.text.tokenizer_types import TOKENIZER_TYPES
 
 
 class LSTMNFamily(Family):
@@ -17,7 +17,7 @@ class LSTMNFamily(Family):
     scratch_learning_rate, scratch_epochs = 2e-3, 8.0  # docs/families/lstmn.md
     pooling = "cls"
     task_models = {"classification": RecurrentClassifier, "span_qa": BertQuestionAnswerer}
-    tokenizers = KINDS["word_pieces"]
+    tokenizers = TOKENIZER_TYPES["wordpiece"]
     sizes = named_sizes(RECURRENT_SIZES)
 
     def default_arguments(self, run, shape):

@@ -10,7 +10,7 @@ from keras_attn.layers.seeds import split_seed
 from keras_attn.layers.unused_arguments import reject_unused
 from keras_attn.models.abcnn.attentive_pooling import AttentivePooling
 from keras_attn.models.abcnn.blocks import ABCNNBlocks
-from keras_attn.models.recurrent.text_encoder import TextEncoder
+from keras_attn.models.text_encoder import TextEncoder
 from keras_attn.ops import kernels, take_positions
 from keras_attn.ops.arguments import require_sizes
 from keras_attn.ops.masks import as_mask

@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_attn.layers.attentive_conv_pooling import AttentiveConvPooling
 from keras_attn.layers.seeds import split_seed
-from keras_attn.models.recurrent.text_encoder import TextEncoder
+from keras_attn.models.text_encoder import TextEncoder
 from keras_attn.ops.arguments import require_sizes
 from keras_attn.ops.masks import as_mask
 from keras_attn.types import Shape, Tensor

@@ -9,7 +9,7 @@ from keras_attn.layers.attention import Attention
 from keras_attn.layers.attention_pooling import AttentionPooling
 from keras_attn.layers.padded_rnn import bidirectional, run_rnn
 from keras_attn.layers.seeds import split_seed
-from keras_attn.models.recurrent.text_encoder import TextEncoder
+from keras_attn.models.text_encoder import TextEncoder
 from keras_attn.ops.masks import as_mask
 from keras_attn.types import Shape, Tensor
 

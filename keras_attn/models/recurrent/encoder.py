@@ -11,7 +11,7 @@ from keras_attn.layers.recurrent import IntraAttentionLSTMCell, SequenceToVector
 from keras_attn.layers.seeds import split_seed
 from keras_attn.layers.unused_arguments import reject_unused
 from keras_attn.models.building import needs_weights
-from keras_attn.models.recurrent.text_encoder import TextEncoder
+from keras_attn.models.text_encoder import TextEncoder
 from keras_attn.ops.arguments import require_sizes
 from keras_attn.ops.masks import as_mask
 from keras_attn.ops.products import linear

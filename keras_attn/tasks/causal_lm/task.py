@@ -39,7 +39,7 @@ class CausalLM(Task):
         config = run.config
         architecture = run.family.choose_architecture(run)  # errors before the data are read
         tokenizer = choose_tokenizer(run)
-        architecture["vocabulary_size"] = tokenizer.vocabulary_size
+        architecture.update(run.family.tokenizer_arguments(tokenizer))
         run.fit_memory(architecture, heads={})
 
         def examples(split, source):

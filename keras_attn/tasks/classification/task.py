@@ -79,7 +79,7 @@ class Classification(Task):
                 f"second texts. Received: data.text_pair={config.data.text_pair}"
             )
         tokenizer = choose_tokenizer(run, lambda: texts + (text_pairs or []))
-        architecture["vocabulary_size"] = tokenizer.vocabulary_size
+        architecture.update(family.tokenizer_arguments(tokenizer))
         tokens = tokenize_texts(texts, text_pairs, tokenizer)
         defaults.choose_length(
             tokens.row_lengths, architecture.get("max_length"), text_pairs is not None

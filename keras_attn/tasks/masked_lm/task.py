@@ -41,7 +41,7 @@ class MaskedLM(Task):
         wanted = run.family.head_names(self.name, heads)
         new = run.match_heads(wanted, reset=_changed_segment_head(run, model))
         tokenizer = choose_tokenizer(run)
-        architecture["vocabulary_size"] = tokenizer.vocabulary_size
+        architecture.update(run.family.tokenizer_arguments(tokenizer))
         single = choose_segments(run, text_sources(run.config.data), tokenizer)
         if single and heads["next_sentence"]:
             heads = _heads(run)

@@ -35,7 +35,7 @@ class PermutationLM(Task):
         _check(data)
         architecture = run.family.choose_architecture(run)
         tokenizer = choose_tokenizer(run)
-        architecture["vocabulary_size"] = tokenizer.vocabulary_size
+        architecture.update(run.family.tokenizer_arguments(tokenizer))
         run.fit_memory(architecture, heads={})
 
         def examples(split, source):

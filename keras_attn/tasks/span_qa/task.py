@@ -67,7 +67,7 @@ class SpanQA(Task):
         tokenizer = choose_tokenizer(
             run, lambda: [*dict.fromkeys(questions["train"].texts), *questions["train"].questions]
         )
-        architecture["vocabulary_size"] = tokenizer.vocabulary_size
+        architecture.update(run.family.tokenizer_arguments(tokenizer))
         defaults = FinetuningDefaults(run)
         if data.length is None:
             defaults.choose(

@@ -52,7 +52,7 @@ class Translation(Task):
         )
         subwords = _choose_subwords(run, texts["train"])
         ids, texts = _encode(run, texts, subwords)
-        architecture["vocabulary_size"] = subwords.vocabulary_size
+        architecture.update(run.family.tokenizer_arguments(subwords))
         run.fit_memory(architecture, heads={})
         for name, (_, signature) in (signatures or {}).items():
             run.say(f"{name}: {signature}")

@@ -1,4 +1,4 @@
-"""Base class of recurrent text encoders."""
+"""Base class of encoders without Transformer layers: token embeddings with dropout."""
 
 from typing import Any
 
