@@ -1,4 +1,4 @@
-"""Generates continuations of prompts with a causal language model.
+"""Generates continuations of prompts with a language model.
 
     python -m pretrain.generate --workdir=runs/gpt2 --prompt='It was a dark night'
     python -m pretrain.generate --workdir=runs/gpt2 --prompt='It was' --temperature=0
@@ -34,7 +34,10 @@ OPTIONS = (
 
 def define_flags():
     flags.DEFINE_string(
-        "workdir", None, "Working directory of a causal language model.", required=True
+        "workdir",
+        None,
+        "Working directory of a causal or permutation language model.",
+        required=True,
     )
     flags.DEFINE_multi_string(
         "prompt", None, "Beginning of the text; if unset, the text is generated from scratch."

@@ -11,8 +11,8 @@ from keras_attn.errors import UserError
 from keras_attn.inference.generate_files import SEPARATOR, generate_texts
 from keras_attn.models import GPT2, GPT2LanguageModel
 from keras_attn.ops.kernels import tensorflow_graphs as graphs
-from keras_attn.tasks.causal_lm import generator as generating
-from keras_attn.tasks.causal_lm.generator import Generator
+from keras_attn.tasks import generator as generating
+from keras_attn.tasks.generator import Generator
 from keras_attn.text.byte_pairs import BytePairTokenizer, padding_row_name
 from tests.support.quick import THOROUGH, quick
 from tests.support.small_language_models import log_probabilities

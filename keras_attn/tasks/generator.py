@@ -1,4 +1,4 @@
-"""Inference with causal language models: text generation."""
+"""Inference with language models: text generation."""
 
 import collections
 import inspect
@@ -27,9 +27,11 @@ class Generator:
     """Generates continuations of texts.
 
     Args:
-        model: `GPT2LanguageModel`.
-        tokenizer: `BytePairTokenizer`.
+        model: Model with the decoding of `keras_attn.models.GPT2LanguageModel`: `make_cache`,
+            `decode`, `share_cache`, `reorder_cache` and `decode_beams`.
+        tokenizer: Tokenizer with `end_id` and `never_generated`.
         path: Folder of the model, for messages.
+        task: Name of the task of the model.
 
     Attributes:
         max_length: Maximum number of tokens of a prompt with its continuation; infinite for models
@@ -37,14 +39,12 @@ class Generator:
         found: Compiled `search`.
     """
 
-    task = "causal_lm"
-
-    def __init__(self, model, tokenizer, path=None):
-        self.model, self.tokenizer, self.path = model, tokenizer, path
+    def __init__(self, model, tokenizer, path=None, task=None):
+        self.model, self.tokenizer, self.path, self.task = model, tokenizer, path, task
         self.cut = collections.Counter()  # longer prompts are errors
         self.max_length = getattr(model.backbone, "max_length", math.inf)
-        # Padded rows of the embedding matrix are never generated.
-        self._num_tokens = tokenizer.vocabulary_size - tokenizer.num_padding_rows
+        self._possible = np.ones(tokenizer.vocabulary_size, bool)
+        self._possible[np.array(tokenizer.never_generated, int)] = False
         self.found = inference_function(self.search, model)
 
     def generate(
@@ -67,7 +67,8 @@ class Generator:
         """Generates continuations of texts.
 
         Args:
-            prompts: String, or list of strings; an empty string begins a new text.
+            prompts: String, or list of strings; an empty string begins a new text. The text of a
+                prompt is that of its tokens, in which some tokenizers normalize white space.
             max_tokens: Maximum number of new tokens, with the end-of-sequence token; None: 64, or
                 as many as the positions of the model allow.
             temperature: See `sample`; 0 decodes greedily, without `top_k`, `top_p` and `seed`. Not
@@ -207,7 +208,9 @@ class Generator:
             finished = bool(beams["finished"][number])
             new = new[:-1] if finished else new
             # The first bytes of a character may be in the prompt, so they are decoded together.
-            text, continuation = self.tokenizer.decode([[*begin, *new], new])
+            text, continuation, before = self.tokenizer.decode([[*begin, *new], new, begin])
+            if not self.tokenizer.verbatim:  # a text loses its first space
+                continuation = text[len(before) :]
             hypotheses.append(
                 {
                     "text": text,
@@ -242,10 +245,8 @@ class Generator:
         kernel = self.model.backbone.logits_kernel(rows * each)
         before = length - 1  # the first step takes the last token
 
-        def mask_padding_rows(logits):
-            if not self.tokenizer.num_padding_rows:
-                return logits
-            return ops.where(ops.arange(logits.shape[-1]) < self._num_tokens, logits, IMPOSSIBLE)
+        def mask_logits(logits):
+            return logits if self._possible.all() else ops.where(self._possible, logits, IMPOSSIBLE)
 
         cache = self.model.make_cache(rows, before + max_tokens * each)
         mask = ops.pad(real, [[0, 0], [0, max_tokens * each]], constant_values=1)
@@ -256,13 +257,13 @@ class Generator:
             logits, cache = self.model.decode(
                 token_ids[:, None], before + index, cache, mask, (last + index)[:, None], kernel
             )
-            return mask_padding_rows(logits), cache
+            return mask_logits(logits), cache
 
         def step_beams(token_ids, index, cache):
             logits, cache = self.model.decode_beams(
                 token_ids, index, cache, real, last + index, kernel
             )
-            return mask_padding_rows(logits), cache
+            return mask_logits(logits), cache
 
         if beams:
             return beam_search(
