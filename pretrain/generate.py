@@ -27,6 +27,7 @@ OPTIONS = (
     "nbest",
     "min_tokens",
     "no_repeat",
+    "memory_length",
     "batch_size",
     "precision",
 )
@@ -92,6 +93,13 @@ def define_flags():
         0,
         "Size of n-grams that may not occur twice, including "
         "those of the prompt; 0: no restriction.",
+        lower_bound=0,
+    )
+    flags.DEFINE_integer(
+        "memory_length",
+        None,
+        "Number of preceding tokens whose hidden states each step reuses, for models with memory; "
+        "0: each step recomputes the whole row; if unset, as in training.",
         lower_bound=0,
     )
     flags.DEFINE_integer("batch_size", 16, "Batch size, in texts; defaults to 16.", lower_bound=1)

@@ -1,4 +1,4 @@
-"""HTML page of the attention of a pretrained or finetuned model to a text."""
+"""HTML pages of the attention of a pretrained or finetuned model to a text."""
 
 from typing import Any
 
@@ -10,10 +10,10 @@ from keras_attn.visualize.attention_page import AttentionPage, attention_page
 
 
 def attention_of_text(model: Any, text: str, text_pair: str | None = None) -> AttentionPage:
-    """Visualizes the attention of all layers and heads of a BERT model to a text.
+    """Visualizes the attention of all layers and heads of an encoder or classifier to a text.
 
     Args:
-        model: A BERT model from `keras_attn.load`.
+        model: An encoder or a classifier of any family from `keras_attn.load`.
         text: String; truncated to the maximum length of the model.
         text_pair: The second text of a pair, or None.
 
@@ -24,6 +24,20 @@ def attention_of_text(model: Any, text: str, text_pair: str | None = None) -> At
         UserError: If the model has no attention weights.
     """
     batch = model.encode([text], None if text_pair is None else [text_pair])
+    return attention_of_batch(model, batch, page_title(text, text_pair))
+
+
+def attention_of_batch(model: Any, batch: dict[str, np.ndarray], title: str) -> AttentionPage:
+    """Visualizes the attention of all layers and heads to the first row of a batch.
+
+    Args:
+        model: See `attention_of_text`.
+        batch: Inputs of the model, with a `padding_mask`.
+        title: Title of the page.
+
+    Raises:
+        UserError: If the model has no attention weights.
+    """
     maps = attention_maps(model.model, batch, training=False)
     if not maps:
         raise UserError(
@@ -32,5 +46,10 @@ def attention_of_text(model: Any, text: str, text_pair: str | None = None) -> At
         )
     ids = np.asarray(batch["token_ids"])[0][np.asarray(batch["padding_mask"])[0] > 0]
     tokens = [model.tokenizer.vocabulary[number] for number in ids]
-    title = text if text_pair is None else f"{text} / {text_pair}"
-    return attention_page(maps, tokens, title=title if len(title) < 80 else title[:79] + "…")
+    return attention_page(maps, tokens, title=title)
+
+
+def page_title(*texts: str | None) -> str:
+    """Returns the texts, shortened, as the title of a page; None entries are ignored."""
+    title = " / ".join(text for text in texts if text is not None)
+    return title if len(title) < 80 else title[:79] + "…"

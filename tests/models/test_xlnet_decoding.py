@@ -199,3 +199,11 @@ def test_whole_rows_are_continued_as_by_hugging_face(golden, generated):
 def test_steps_with_memory_equal_those_of_hugging_face(golden, generated):
     found = steps(as_golden(golden), generated["token_ids"])
     np.testing.assert_allclose(found, generated["memory/logits"], 1e-5, 1e-5)
+
+
+def test_the_memory_of_a_cache_is_that_of_the_backbone_by_default_and_at_most_the_row():
+    model = model_of(3)
+    for options, length in (({}, 3), ({"memory_length": 5}, 5), ({"memory_length": 99}, 8)):
+        cache = model.make_cache(2, 8, **options)
+        assert {tuple(x.shape) for x in cache["memory"]} == {(2, length, 24)}
+    assert "memory" not in model.make_cache(2, 8, memory_length=0)

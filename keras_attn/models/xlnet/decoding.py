@@ -21,25 +21,34 @@ class XLNetDecoding(RowCache, _Model):
 
     A position is predicted by the query stream from the content of all tokens before it.
 
-    - If the backbone has `memory_length=0`, each step recomputes the whole row, in which all
-      tokens before the position attend to each other, as in the context of a training row.
-    - If it has a memory of M tokens, each step computes the content of the new tokens only. They
-      attend to each other and to the M tokens before them, whose content does not change any more.
-      As long as the row has at most M tokens, this is the permutation order of a row in which the
-      tokens of the first call are context, and all others follow from left to right.
+    - Without memory, each step recomputes the whole row, in which all tokens before the position
+      attend to each other, as in the context of a training row.
+    - With a memory of M tokens, each step computes the content of the new tokens only. They attend
+      to each other and to the M tokens before them, whose content does not change any more. As long
+      as the row has at most M tokens, this is the permutation order of a row in which the tokens of
+      the first call are context, and all others follow from left to right.
     """
 
     backbone: Any
 
     @needs_weights
-    def make_cache(self, batch_size: int, length: int) -> dict[str, Nest]:
-        """Creates an empty cache for rows of up to `length` tokens; see `decode`."""
+    def make_cache(
+        self, batch_size: int, length: int, memory_length: int | None = None
+    ) -> dict[str, Nest]:
+        """Creates an empty cache for `decode`.
+
+        Args:
+            batch_size: B.
+            length: Maximum number of tokens of a row.
+            memory_length: M; 0: without memory. None: that of the backbone.
+        """
         backbone = self.backbone
-        if not backbone.memory_length:
+        memory_length = backbone.memory_length if memory_length is None else memory_length
+        if not memory_length:
             # One more position, the last to be predicted.
             rows = ops.zeros((batch_size, length + 1), "int32")
             return {"token_ids": rows, "padding_mask": rows}
-        shape = batch_size, backbone.memory_length
+        shape = batch_size, min(memory_length, length)
         return {
             "memory": [
                 ops.zeros((*shape, backbone.hidden_dim), backbone.compute_dtype)

@@ -79,8 +79,12 @@ class PermutationLM(Task):
 
     def load(self, trained, precision):
         check_precision(precision)
-        model = trained.make_model(precision)
-        return Generator(model, trained.tokenizer, trained.path, self.name)
+        memory = trained.architecture["memory_length"]
+        if memory and trained.config:  # a training row attends to its own tokens, too
+            memory += trained.config["data"]["length"]
+        return Generator(
+            trained.make_model(precision), trained.tokenizer, trained.path, self.name, memory
+        )
 
 
 def _check(data):

@@ -240,6 +240,7 @@ def test_as_many_tokens_are_generated_as_fit(generator, monkeypatch):
         ({"min_tokens": 8}, r"min_tokens must be an integer in \[0, 7\]"),
         ({"beam": 2, "length_penalty": float("nan")}, "length_penalty must be a finite number"),
         ({"length_penalty": 0.5}, "length_penalty requires beam"),
+        ({"memory_length": 8}, "memory_length must be unset for a model without memory"),
         ({"temperature": 0, "nbest": 2}, "nbest must be 1 with temperature=0"),
         (
             {"temperature": 0, "top_k": 5},

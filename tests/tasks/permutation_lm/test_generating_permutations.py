@@ -1,12 +1,14 @@
 """Text generation with a trained XLNet."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
 from keras import ops
 
 from keras_attn import load
+from keras_attn.errors import UserError
 from keras_attn.inference.generate_files import SEPARATOR, generate_texts
 from keras_attn.tasks.generator import Generator
 from tests.support.quick import quick
@@ -18,10 +20,11 @@ PROMPTS = ["the cat sees", "", "a dog hears the bird the bird", "one, two and"]
 
 @pytest.fixture(scope="module", params=[0, 64], ids="memory={}".format)
 def generator(request, trained):
-    """Without memory, and with one for all tokens."""
+    """Without memory, and with one for all tokens by default."""
     found = load(str(trained[0]))
     assert found.task == "permutation_lm" and isinstance(found, Generator)
-    found.model.backbone.memory_length = request.param
+    assert found.memory_length == 0
+    found.memory_length = request.param
     return found
 
 
@@ -31,7 +34,7 @@ def log_probabilities(generator, ids, begun):
     places = np.arange(begun, length)
     # Without memory, all tokens before a position are context, else only those before the last of
     # the prompt.
-    known = places if not model.backbone.memory_length else np.full_like(places, begun - 1)
+    known = places if not generator.memory_length else np.full_like(places, begun - 1)
     outputs = model(
         {
             "token_ids": np.tile(ids, (len(places), 1)).astype("int32"),
@@ -47,6 +50,7 @@ def log_probabilities(generator, ids, begun):
 
 @pytest.mark.parametrize("options", [{"temperature": 0}, {"temperature": 1.0}, {"beams": 3}])
 def test_probabilities_are_those_of_the_pretraining_model_from_left_to_right(generator, options):
+    options = {**options, "memory_length": generator.memory_length}
     rows = generator.encode(PROMPTS)
     ids = np.stack([np.pad(row, (16 - len(row), 0)) for row in rows])
     real = np.stack([np.arange(16) >= 16 - len(row) for row in rows]).astype("int32")
@@ -97,3 +101,20 @@ def test_the_command_writes_texts(trained, tmp_path, capsys):
     generate_texts(str(trained[0]), ["the cat"], max_tokens=5, temperature=0, precision="bfloat16")
     printed = capsys.readouterr().out
     assert printed.startswith("the cat") and printed.endswith(f"\n{SEPARATOR}\n")
+
+
+def test_the_memory_is_an_option_that_defaults_to_what_a_training_row_attends_to(trained, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(trained[0], folder)
+    config = json.loads((folder / "config.json").read_text())
+    config["architecture"]["memory_length"] = 16
+    (folder / "config.json").write_text(json.dumps(config))
+    model, plain = load(str(folder)), load(str(trained[0]))
+    assert model.memory_length == 16 + 24
+    options = {"max_tokens": 9, "temperature": 0, "nbest": 1}
+    for length in (0, 40, 3):
+        given = model.generate(PROMPTS, memory_length=length, **options)
+        assert given == plain.generate(PROMPTS, memory_length=length, **options)
+        assert (given == model.generate(PROMPTS, **options)) == (length == 40)
+    with pytest.raises(UserError, match="memory_length must be an integer of at least 0"):
+        plain.generate("the cat", memory_length=-1)
