@@ -62,7 +62,7 @@ def _api_pages() -> Iterator[tuple[str, str]]:
         ]
         lines = [f"# {name}", summary, *(f"::: {_home(module, name, one)}" for one in public)]
         yield f"api/{name.removeprefix('keras_attn.')}.md", "\n\n".join(lines)
-    loaded = sorted(filter(None, (TASKS.fields(task).loaded for task in TASKS)))
+    loaded = sorted({TASKS.fields(task).loaded for task in TASKS} - {""})
     contracts = [f"{module}.{name}" for module in EXTENSION_API for name in MEMBERS[module]]
     for path, title, summary, names in (
         ("loaded", "Loaded models", "What `keras_attn.load` returns, by the task.", loaded),

@@ -16,7 +16,8 @@ with its file and line (the record number in Parquet, TFDS and a JSON list).
 
     python -m finetune.predict --workdir=runs/sst2 --text='a gripping film' --attention=page.html
 
-writes an HTML page of the attention weights of each layer and head, instead of predictions.
+writes an HTML page of the attention weights of each layer and head, instead of predictions. For a
+question, --text_pair is the passage, of which the page shows the window with the answer.
 
 Question answering reads SQuAD files, with or without answers. A .json output file contains
 {id: answer}, the format of SQuAD's evaluation script. A .jsonl file and the terminal get one object
@@ -89,26 +90,9 @@ def main():
 
 
 def show_attention(values):
-    from keras_attn.inference.cut_texts import warn_of_cut_texts
-    from keras_attn.inference.loading import load
-    from keras_attn.inference.outputs import opened
-    from keras_attn.tasks.embedder import Embedder
-    from keras_attn.visualize import attention_of_text
+    from keras_attn.inference.attention_files import write_attention_page
 
-    if not values.text or len(values.text) > 1 or len(values.text_pair or []) > 1:
-        raise UserError(
-            f"--attention requires exactly one --text. Received: {len(values.text or [])} texts"
-        )
-    with opened(values.attention, (".html",), flag="--attention", workdir=values.workdir) as file:
-        model = load(values.workdir)
-        if not isinstance(model, Embedder):
-            raise UserError(
-                "--attention requires an encoder or a classifier. "
-                f"Received: {values.workdir}, a model for {model.task}"
-            )
-        pair = values.text_pair[0] if values.text_pair else None
-        file.write(attention_of_text(model, values.text[0], pair).html)
-    warn_of_cut_texts(model)
+    write_attention_page(values.workdir, values.attention, values.text, values.text_pair)
 
 
 def command():

@@ -1,4 +1,4 @@
-"""Generates continuations of prompts with a causal language model.
+"""Generates continuations of prompts with a language model.
 
     python -m pretrain.generate --workdir=runs/gpt2 --prompt='It was a dark night'
     python -m pretrain.generate --workdir=runs/gpt2 --prompt='It was' --temperature=0
@@ -27,6 +27,7 @@ OPTIONS = (
     "nbest",
     "min_tokens",
     "no_repeat",
+    "memory_length",
     "batch_size",
     "precision",
 )
@@ -34,7 +35,10 @@ OPTIONS = (
 
 def define_flags():
     flags.DEFINE_string(
-        "workdir", None, "Working directory of a causal language model.", required=True
+        "workdir",
+        None,
+        "Working directory of a causal or permutation language model.",
+        required=True,
     )
     flags.DEFINE_multi_string(
         "prompt", None, "Beginning of the text; if unset, the text is generated from scratch."
@@ -89,6 +93,13 @@ def define_flags():
         0,
         "Size of n-grams that may not occur twice, including "
         "those of the prompt; 0: no restriction.",
+        lower_bound=0,
+    )
+    flags.DEFINE_integer(
+        "memory_length",
+        None,
+        "Number of preceding tokens whose hidden states each step reuses, for models with memory; "
+        "0: each step recomputes the whole row; if unset, as in training.",
         lower_bound=0,
     )
     flags.DEFINE_integer("batch_size", 16, "Batch size, in texts; defaults to 16.", lower_bound=1)

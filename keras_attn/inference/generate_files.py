@@ -9,7 +9,7 @@ from keras_attn.data.sources.table_formats import BadRow, Lines, without_end
 from keras_attn.errors import UserError
 from keras_attn.inference.outputs import opened
 from keras_attn.registry import TASKS
-from keras_attn.tasks.causal_lm.generator import Generator, check_options
+from keras_attn.tasks.generator import check_options
 
 CHUNK = 256  # prompts between writes of the results
 SEPARATOR = "-" * 20  # after each printed text
@@ -19,7 +19,7 @@ def generate_texts(workdir, prompts, output="-", precision="float32", **options)
     """Writes continuations of prompts: plain text to standard output, or JSON lines to a file.
 
     Args:
-        workdir: Working directory of a causal language model.
+        workdir: Working directory of a language model that generates text.
         prompts: List of strings, or a text file with one prompt per line, or `-` for standard
             input.
         output: .jsonl file; `-` for standard output.
@@ -30,9 +30,9 @@ def generate_texts(workdir, prompts, output="-", precision="float32", **options)
         options["nbest"] = 1
     check_options(**options)
     trained = read_ready(workdir)  # before the output is opened
-    if trained.task != Generator.task:
+    if not TASKS[trained.task].generates:
         raise UserError(
-            "--workdir must contain a causal language model. "
+            "--workdir must contain a language model that generates text. "
             f"Received: {workdir}, a model of {trained.family.name} ({trained.kind})"
         )
     source = prompts if isinstance(prompts, str) else None

@@ -27,7 +27,7 @@ def load(
 
     Returns:
         An object for the task of the model (`TaskFields.loaded`), such as an `Embedder` for an
-        encoder, a `Predictor` for a classifier or a `Generator` for a causal language model.
+        encoder, a `Predictor` for a classifier or a `Generator` for a language model.
 
     Raises:
         UserError: If the folder does not contain a model, or the model does not support the

@@ -17,6 +17,8 @@ from keras_attn.data.sources.table_formats import (
 )
 from keras_attn.data.sources.text_lines import MAX_LINE
 from keras_attn.errors import UserError
+from keras_attn.inference.attention_files import write_attention_page
+from keras_attn.inference.loading import task_of_workdir
 from keras_attn.inference.outputs import opened
 from keras_attn.registry import TASKS
 from keras_attn.tasks.translation.translator import Translator
@@ -44,7 +46,7 @@ def translate_file(
     Args:
         workdir: Working directory of a translation model.
         source: Text file; `-` for standard input. Lines of standard input and of pipes are
-            translated when they arrive.
+            translated when they arrive. Or a list of strings, instead of lines.
         output: .txt or .jsonl file; `-` for standard output.
         beam, length_penalty, batch_size: See `Translator.translate`.
         nbest: Number of translations per line; None: the best one.
@@ -58,18 +60,16 @@ def translate_file(
         UserError: If a line is not valid text or too long; contains its number.
     """
     trained = read_ready(workdir)  # before the output is opened
-    if trained.task != Translator.task:
-        raise UserError(
-            "--workdir must contain a translation model. "
-            f"Received: {workdir}, a model of {trained.kind}"
-        )
-    with opened(output, (".txt", ".jsonl"), inputs=(source,), workdir=workdir) as file:
+    _check_task(trained.task, workdir, f"a model of {trained.kind}")
+    files = () if isinstance(source, list) else (source,)
+    with opened(output, (".txt", ".jsonl"), inputs=files, workdir=workdir) as file:
         translator = TASKS[trained.task].load(trained, precision)
         max_line = max_line or trained.config["data"].get("max_line") or MAX_LINE
         del trained  # frees the memory of its weights
         translator.choose(beam, nbest, length_penalty, batch_size)  # checks before input arrives
         as_json = bool(nbest or with_scores or alignments)
         count = skipped = cut = 0
+        name = source if files else "--text"
         for chunk in _chunks(source, max_line):
             texts = ["" if _unreadable(line) else line for line in chunk]
             rows = translator.encode(texts)
@@ -78,7 +78,7 @@ def translate_file(
                 if fault and on_bad_text == "error":
                     raise UserError(
                         f"{fault}. Set --on_bad_text=skip to write an empty translation instead. "
-                        f"Received: line {count + number + 1} of {source}"
+                        f"Received: line {count + number + 1} of {name}"
                     )
                 skipped += bool(fault)
                 rows[number] = row[:0] if fault else row
@@ -98,8 +98,31 @@ def translate_file(
     )
 
 
+def write_alignment_page(workdir, output, texts, **options):
+    """Writes the page of `Translator.attention_page` for one text.
+
+    Args:
+        workdir: Working directory of a translation model.
+        output: .html file, or `-` for standard output.
+        texts: List of one string.
+        **options: `precision`, and other arguments of `Translator.attention_page`.
+    """
+    task = task_of_workdir(workdir)
+    if task:
+        _check_task(task.name, workdir, f"a model for {task.name}")
+    write_attention_page(workdir, output, texts, **options)
+
+
+def _check_task(task, workdir, found):
+    if task != Translator.task:
+        raise UserError(f"--workdir must contain a translation model. Received: {workdir}, {found}")
+
+
 def _chunks(source, max_line):
     """Yields lists of lines, each a string or a `BadRow`."""
+    if isinstance(source, list):
+        yield source
+        return
     if is_stream(source):
         yield from _stream_chunks(open_stream(source), max_line)
         return

@@ -64,6 +64,8 @@ class Task:
             config does not; {}: `plan` chooses it.
         decodes: Whether evaluation decodes token by token. Then it requires no memory for a batch
             of logits, and its batches need not be divisible by the number of devices.
+        generates: Whether `load` returns a `keras_attn.tasks.generator.Generator`, for
+            `pretrain.generate`.
         command: Command that uses its models, for messages.
     """
 
@@ -72,6 +74,7 @@ class Task:
     starts_from: tuple[str, ...] | None = None
     default_end: Mapping[str, float] = {}
     decodes: bool = False
+    generates: bool = False
     command: str = "keras_attn.load"
 
     # Training.

@@ -10,6 +10,7 @@ from keras_attn.data.text_examples import TextExamples, mean_by_text
 from keras_attn.errors import UserError
 from keras_attn.io.finite import check_outputs
 from keras_attn.ops.inference import inference_function
+from keras_attn.visualize import attention_of_text
 
 MAX_LENGTH = 512  # tokens, for a model without a maximum length, as in the XLNet paper
 
@@ -117,6 +118,18 @@ class Embedder:
         self.cut[length] += examples.num_cut
         batch = TableBatches(examples).batch(0, 0, len(texts))
         return {name: batch[name] for name in ("token_ids", "segment_ids", "padding_mask")}
+
+    def attention_page(self, text, text_pair=None):
+        """Returns an `AttentionPage` of a text; see `keras_attn.visualize.attention_of_text`.
+
+        Args:
+            text: String, which is truncated to `length`.
+            text_pair: Second text of a pair, or None.
+
+        Raises:
+            UserError: If the model has no attention weights.
+        """
+        return attention_of_text(self, text, text_pair)
 
     def _output(self, batch, name):
         """An output of the model for a batch, as an array."""

@@ -44,6 +44,7 @@ class BytePairTokenizer:
         merges: As given.
         append_eos: As given.
         num_padding_rows: Number of `padding_row_name` entries at the end of a padded vocabulary.
+        never_generated: Ids of these entries, which generated texts must not contain.
         end_id: Id of `<|endoftext|>`, which separates texts.
         unk_id: None: there is no unknown token.
         lowercase: False.
@@ -79,6 +80,7 @@ class BytePairTokenizer:
         while self.vocabulary[size - 1] == padding_row_name(size - 1):
             size -= 1
         self.num_padding_rows = self.vocabulary_size - size
+        self.never_generated = range(size, self.vocabulary_size)
         content = "\n".join([*self.vocabulary, "", *map(" ".join, self.merges)])
         self.sha256 = hashlib.sha256(content.encode()).hexdigest()
         self._tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(ids, self.merges))

@@ -54,8 +54,10 @@ class SentencePieceTokenizer:
         pad_id: Id of `<pad>`.
         mask_id: Id of `<mask>`.
         eod_id: Id of the end-of-document token.
+        end_id: The same: the token that separates texts.
         eop_id: Id of the end-of-paragraph token.
         special_ids: Ids of the special tokens, which represent no text.
+        never_generated: Those of them that generated texts must not contain: all but `end_id`.
         mask_token: "<mask>".
         continuation: Boolean `(V,)`, whether a token continues the word before it, as in
             data_utils.py: a space or punctuation starts a new word.
@@ -96,6 +98,8 @@ class SentencePieceTokenizer:
             if processor.is_control(n) or processor.is_unknown(n)
         ]
         self.special_ids += [self.eop_id] * (self.eop_id not in self.special_ids)
+        self.end_id = self.eod_id
+        self.never_generated = [n for n in self.special_ids if n != self.end_id]
         self.continuation = np.array(
             [
                 not piece.startswith((SPACE, "<")) and piece not in _WORD_STARTS

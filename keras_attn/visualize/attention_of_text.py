@@ -1,4 +1,4 @@
-"""HTML page of the attention of a pretrained or finetuned model to a text."""
+"""HTML pages of the attention of a pretrained or finetuned model to a text."""
 
 from typing import Any
 
@@ -10,10 +10,10 @@ from keras_attn.visualize.attention_page import AttentionPage, attention_page
 
 
 def attention_of_text(model: Any, text: str, text_pair: str | None = None) -> AttentionPage:
-    """Visualizes the attention of all layers and heads of a model to a text.
+    """Visualizes the attention of all layers and heads of an encoder or classifier to a text.
 
     Args:
-        model: A classifier or an encoder from `keras_attn.load`.
+        model: An encoder or a classifier of any family from `keras_attn.load`.
         text: String; truncated to the maximum length of the model.
         text_pair: The second text of a pair, or None.
 
@@ -25,6 +25,20 @@ def attention_of_text(model: Any, text: str, text_pair: str | None = None) -> At
             is empty.
     """
     batch = model.encode([text], None if text_pair is None else [text_pair])
+    return attention_of_batch(model, batch, page_title(text, text_pair))
+
+
+def attention_of_batch(model: Any, batch: dict[str, np.ndarray], title: str) -> AttentionPage:
+    """Visualizes the attention of all layers and heads to the first row of a batch.
+
+    Args:
+        model: See `attention_of_text`.
+        batch: Inputs of the model, with a `padding_mask`.
+        title: Title of the page.
+
+    Raises:
+        UserError: See `attention_of_text`.
+    """
     maps = attention_maps(model.model, batch, training=False)
     if not maps:
         raise UserError(
@@ -33,15 +47,17 @@ def attention_of_text(model: Any, text: str, text_pair: str | None = None) -> At
         )
     real = np.asarray(batch["padding_mask"])[0] > 0
     ids = np.asarray(batch["token_ids"])[0][real]
-    tokens = [model.tokenizer.vocabulary[number] for number in ids]
-    axes: Any = tokens
+    axes: Any = [model.tokenizer.vocabulary[number] for number in ids]
     attention_tokens = getattr(getattr(model.model, "backbone", None), "attention_tokens", None)
     if attention_tokens is not None:
         segments = np.asarray(batch["segment_ids"])[0][real]
-        axes = {name: attention_tokens(name, tokens, segments) for name in maps}
+        axes = {name: attention_tokens(name, axes, segments) for name in maps}
         if not all(queries and keys for queries, keys in axes.values()):
-            raise UserError(
-                f"Both texts must have tokens. Received: {text!r:.50}, {text_pair!r:.50}"
-            )
-    title = text if text_pair is None else f"{text} / {text_pair}"
-    return attention_page(maps, axes, title=title if len(title) < 80 else title[:79] + "…")
+            raise UserError(f"Both texts must have tokens. Received: {title}")
+    return attention_page(maps, axes, title=title)
+
+
+def page_title(*texts: str | None) -> str:
+    """Returns the texts, shortened, as the title of a page; None entries are ignored."""
+    title = " / ".join(text for text in texts if text is not None)
+    return title if len(title) < 80 else title[:79] + "…"

@@ -11,9 +11,11 @@ from keras_attn import finetune, pretrain
 from keras_attn.defaults import default_config
 from keras_attn.errors import UserError
 from keras_attn.export.saved_model import export
+from tests.support.attention_page import unpacked
 from tests.support.squad_files import made_up, write
 
 pytestmark = pytest.mark.runs
+QUESTION = "Who sells eggs?"
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +67,8 @@ def test_a_classifier_learns_predicts_and_exports(files, tmp_path, cell):
     texts = ["old film good", "song bad"]
     predicted = model.predict(texts)
     assert [row["label"] for row in predicted] == ["good", "bad"]
+    pages = unpacked(model.attention_page(texts[0]))
+    assert pages and all(len(keys) == 5 for _, keys, _ in pages.values())
     export(str(tmp_path / "run"), str(tmp_path / "exported"))
     served = tf.saved_model.load(str(tmp_path / "exported"))
     found = served.signatures["serving_default"](text=tf.constant(texts))
@@ -90,8 +94,11 @@ def test_the_attentive_cnn_learns_resumes_and_predicts(files, tmp_path):
         },
     )
     assert finetune(config, workdir=str(tmp_path / "run"))["accuracy"] == 1.0
-    predicted = keras_attn.load(tmp_path / "run").predict(["old film good", "song bad"])
+    model = keras_attn.load(tmp_path / "run")
+    predicted = model.predict(["old film good", "song bad"])
     assert [row["label"] for row in predicted] == ["good", "bad"]
+    ((_, keys, weights),) = unpacked(model.attention_page("old film good")).values()
+    assert len(keys) == 5 and weights.sum() == pytest.approx(1, abs=0.02)
 
 
 def test_an_lstmn_trains_as_an_attentive_lstm_with_its_cell(files, tmp_path):
@@ -175,6 +182,13 @@ def test_a_translator_resumes_bitwise_and_translates(files, tmp_path, family, fi
     assert one["score"] >= two["score"]
     assert one["attention"].shape == (len(one["tokens"]), len(one["source_tokens"]))
     assert model.translate(["old film good"], 2) == [one["text"]]
+    if fields.get("model.attention") == "none":
+        with pytest.raises(UserError, match="no attention weights"):
+            model.attention_page("old film good")
+        return
+    ((queries, keys, weights),) = unpacked(model.attention_page("old film good", beam=2)).values()
+    assert (queries, keys) == (one["tokens"], one["source_tokens"])
+    np.testing.assert_allclose(weights[0], one["attention"], atol=0.005)
 
 
 @pytest.mark.parametrize("cell", ["lstm", "lstmn"])
@@ -227,5 +241,11 @@ def test_a_reader_answers_with_words_of_the_passage(tmp_path, family, fields):
     results = finetune(config, workdir=str(tmp_path / "run"))
     assert 0 <= results["exact"] <= results["f1"] <= 100
     passage = passages[0]["context"]
-    (found,) = keras_attn.load(tmp_path / "run").answer(["Who sells eggs?"], [passage])
+    model = keras_attn.load(tmp_path / "run")
+    (found,) = model.answer([QUESTION], [passage])
     assert found["answer"] in passage
+    for name, (_, keys, weights) in unpacked(model.attention_page(QUESTION, passage)).items():
+        assert keys[0] == "[CLS]" and keys.count("[SEP]") == 2
+        if family == "attentive_reader":  # its tokens attend to the question
+            question = keys.index("[SEP]") + 1
+            assert not weights[..., question:].any() and weights[..., :question].any(), name

@@ -8,6 +8,7 @@ from keras import ops
 from keras_attn.models import XLNet, XLNetPretrainer
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden" / "xlnet.npz"
+GENERATED = GOLDEN.with_name("xlnet_generation.npz")
 # Below "transformer.layer.<i>."; ours below "xlnet/layer_<i>/".
 LAYER = {
     "attention/position_kernel": "rel_attn.r",
@@ -65,7 +66,7 @@ def make_model(**options):
 
 
 def as_golden(golden, **options):
-    model = make_model(memory_length=7, **options)
+    model = make_model(**{"memory_length": 7, **options})
     for variable in model.trainable_variables:
         variable.assign(ours(variable, golden, "weights/"))
     return model

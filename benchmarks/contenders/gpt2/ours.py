@@ -9,7 +9,7 @@ from benchmarks.contenders.gpt2.sizes import END, POSITIONS, VOCABULARY, random_
 from benchmarks.interleaved import check_length, serve
 from keras_attn.freed_memory import keep_freed_memory
 from keras_attn.models import GPT2, GPT2LanguageModel
-from keras_attn.tasks.causal_lm.generator import Generator
+from keras_attn.tasks.generator import Generator
 from keras_attn.training.engines import make_engine
 from keras_attn.training.engines.tensorflow.feed import Feed
 from keras_attn.training.optimizers import make_optimizer
@@ -52,7 +52,7 @@ def _steps(model, ids, options):
 def _texts(model, ids, options):
     rows, tokens = len(ids), options["tokens"]
     search = Generator(
-        model, SimpleNamespace(end_id=END, vocabulary_size=VOCABULARY, unnamed=0)
+        model, SimpleNamespace(end_id=END, vocabulary_size=VOCABULARY, never_generated=())
     ).found
     how = (
         {"beams": options["beams"]}

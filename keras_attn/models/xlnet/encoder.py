@@ -287,7 +287,7 @@ class XLNet(DeclaredInputs, keras.Model):
 
     def call(self, inputs: dict[str, Nest], training: bool | None = None) -> dict[str, Nest]:
         output_generator = self.seed_generators[2]
-        memory, content, query = self._run_layers(inputs, training)
+        memory, content, query = self.run_layers(inputs, training)
         outputs = {"sequence_output": drop(content, self.dropout, output_generator, training)}
         if query is not None:
             outputs["query_output"] = drop(query, self.dropout, output_generator, training)
@@ -322,10 +322,22 @@ class XLNet(DeclaredInputs, keras.Model):
         Returns:
             List of `(B, T, D)`, one tensor per layer; gradients do not flow into them.
         """
-        return [ops.stop_gradient(x) for x in self._run_layers(inputs, training)[0]]
+        return [ops.stop_gradient(x) for x in self.run_layers(inputs, training)[0]]
 
-    def _run_layers(self, inputs, training):
-        """Returns the content inputs of all layers, and the final content and query outputs."""
+    @needs_weights
+    def run_layers(
+        self, inputs: dict[str, Nest], training: bool | None = None
+    ) -> tuple[list[Tensor], Tensor, Tensor | None]:
+        """Runs both streams through all layers.
+
+        Args:
+            inputs: As in a call.
+            training: As in a call.
+
+        Returns:
+            (content inputs of the layers, `(B, T, D)` each; content output `(B, T, D)`; query
+            output `(B, K, D)`, or None), without the dropout of the last layer.
+        """
         generators = self.seed_generators
         x = ops.cast(
             ops.take(self.token_embedding, inputs["token_ids"], axis=0), self.compute_dtype
@@ -407,11 +419,22 @@ class XLNet(DeclaredInputs, keras.Model):
         return last if self.pooler is None else self.pooler(last)
 
     @needs_weights
-    def token_products(self, hidden: Tensor) -> Tensor:
+    def logits_kernel(self, rows: int | None = None) -> Tensor:
+        """Returns the transposed embedding matrix `(D, V)`, for any number of rows."""
+        return ops.transpose(ops.cast(self.token_embedding, self.compute_dtype))
+
+    @needs_weights
+    def token_products(self, hidden: Tensor, kernel: Tensor | None = None) -> Tensor:
         """Multiplies vectors `(..., D)` with the embedding matrix: logits `(..., V)` without a
         bias.
+
+        Args:
+            hidden: The vectors.
+            kernel: Result of `logits_kernel`, if available.
         """
-        return linear(hidden, ops.transpose(ops.cast(self.token_embedding, hidden.dtype)))
+        if kernel is None:
+            kernel = ops.transpose(ops.cast(self.token_embedding, hidden.dtype))
+        return linear(hidden, kernel)
 
     def get_config(self) -> dict[str, Any]:
         return {

@@ -7,13 +7,14 @@ from keras import ops
 
 from keras_attn.models.declared_inputs import require_entries
 from keras_attn.models.task import TaskModel, mask_weights
+from keras_attn.models.xlnet.decoding import XLNetDecoding
 from keras_attn.models.xlnet.encoder import XLNet
 from keras_attn.ops.cross_entropy import vocabulary_losses
 from keras_attn.types import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class XLNetPretrainer(TaskModel, keras.Model):
+class XLNetPretrainer(XLNetDecoding, TaskModel, keras.Model):
     """XLNet with a permutation language model head, which shares the token embeddings.
 
     Unlike in section 2.4 of the paper, training recomputes the memory of each row from the M
@@ -41,6 +42,8 @@ class XLNetPretrainer(TaskModel, keras.Model):
         label's.
 
     `fit` requires a dataset of such dictionaries. Loss `plm`; metric `plm_accuracy`.
+
+    `decode` predicts tokens from left to right, for the functions of `keras_attn.generation`.
 
     Reference:
         Yang et al., XLNet, 2019, eq. 4-5.
@@ -99,7 +102,7 @@ class XLNetPretrainer(TaskModel, keras.Model):
         shape, rows = ops.shape(inputs["mask_positions"]), (-1, self.backbone.vocabulary_size)
         hidden = ops.reshape(outputs["query_output"], (-1, self.backbone.hidden_dim))
         bias = ops.cast(self.output_bias, "float32")
-        logits = ops.cast(self.backbone.token_products(hidden), "float32") + bias
+        logits = self.token_logits(hidden)
         outputs["logits"] = ops.reshape(logits, (*shape, rows[1]))
         if "mask_ids" in inputs:
             errors, found, _ = vocabulary_losses(
@@ -112,6 +115,16 @@ class XLNetPretrainer(TaskModel, keras.Model):
             outputs["errors"] = ops.reshape(errors, shape)
             outputs["hits"] = ops.reshape(found, shape)
         return outputs
+
+    def token_logits(self, hidden: Tensor, kernel: Tensor | None = None) -> Tensor:
+        """Returns logits `(..., V)` in float32.
+
+        Args:
+            hidden: Vectors of the query stream, `(..., D)`.
+            kernel: Result of the backbone's `logits_kernel`, if available.
+        """
+        products = self.backbone.token_products(hidden, kernel)
+        return ops.cast(products, "float32") + ops.cast(self.output_bias, "float32")
 
     def loss_weights(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         return {"plm": ops.sum(mask_weights(batch))}

@@ -15,5 +15,5 @@ FIELDS = TaskFields(
     family="gpt2",
     names=("language_modeling",),
     config=lambda family: pretraining_fields(family, DATA),
-    loaded="keras_attn.tasks.causal_lm.generator.Generator",
+    loaded="keras_attn.tasks.generator.Generator",
 )

@@ -8,8 +8,8 @@ import numpy as np
 
 from keras_attn.errors import check_precision
 from keras_attn.tasks.causal_lm.examples import NextTokenExamples
-from keras_attn.tasks.causal_lm.generator import Generator
 from keras_attn.tasks.contract import Plan, Task
+from keras_attn.tasks.generator import Generator
 from keras_attn.tasks.pretraining.splits import (
     PRETRAINING_MINUTES,
     hashes_of_splits,
@@ -33,6 +33,7 @@ class CausalLM(Task):
     name = "causal_lm"
     starts_from = ("causal_lm",)
     default_end = {"minutes": PRETRAINING_MINUTES}
+    generates = True
     command = "python -m pretrain.generate"
 
     def plan(self, run):
@@ -73,7 +74,8 @@ class CausalLM(Task):
 
     def load(self, trained, precision):
         check_precision(precision)
-        return Generator(trained.make_model(precision), trained.tokenizer, trained.path)
+        model = trained.make_model(precision)
+        return Generator(model, trained.tokenizer, trained.path, self.name)
 
 
 def _sizes(batches, tokenizer):

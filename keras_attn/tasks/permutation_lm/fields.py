@@ -31,4 +31,5 @@ FIELDS = TaskFields(
     family="xlnet",
     names=("permutation_modeling",),
     config=lambda family: pretraining_fields(family, DATA),
+    loaded="keras_attn.tasks.generator.Generator",
 )

@@ -3,8 +3,9 @@
 import functools
 import math
 
-from keras_attn.errors import UserError
+from keras_attn.errors import UserError, check_precision
 from keras_attn.tasks.contract import Plan, Task
+from keras_attn.tasks.generator import Generator
 from keras_attn.tasks.permutation_lm.examples import PermutationExamples
 from keras_attn.tasks.pretraining.splits import (
     PRETRAINING_MINUTES,
@@ -28,7 +29,8 @@ class PermutationLM(Task):
     name = "permutation_lm"
     starts_from = ("permutation_lm",)
     default_end = {"minutes": PRETRAINING_MINUTES}
-    command = "python -m finetune"
+    generates = True
+    command = "python -m pretrain.generate"
 
     def plan(self, run):
         config, data = run.config, run.config.data
@@ -76,9 +78,12 @@ class PermutationLM(Task):
         return math.ceil(data.predicted_fraction * data.length)
 
     def load(self, trained, precision):
-        raise UserError(
-            "XLNet checkpoints must be finetuned before loading for inference. Run: python -m "
-            f"finetune --pretrained={trained.path} …. Received: {trained.path}, of {trained.kind}"
+        check_precision(precision)
+        memory = trained.architecture["memory_length"]
+        if memory and trained.config:  # a training row attends to its own tokens, too
+            memory += trained.config["data"]["length"]
+        return Generator(
+            trained.make_model(precision), trained.tokenizer, trained.path, self.name, memory
         )
 
 

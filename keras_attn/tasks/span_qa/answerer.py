@@ -7,6 +7,7 @@ from keras_attn.io.finite import check_outputs
 from keras_attn.tasks.embedder import Embedder, listed
 from keras_attn.tasks.span_qa.answers import find_answers
 from keras_attn.tasks.span_qa.examples import Questions, cut_windows, window_examples
+from keras_attn.visualize.attention_of_text import attention_of_batch, page_title
 
 MAX_QUESTIONS = 1024  # with windows and logits in memory
 
@@ -76,21 +77,47 @@ class Answerer(Embedder):
             )
         ]
 
-    def _find(self, questions, count, batch_size):
+    def attention_page(self, text, text_pair=None):
+        """Returns an `AttentionPage` of a question and the window of the passage with the answer.
+
+        Args:
+            text: The question.
+            text_pair: The passage.
+
+        Raises:
+            UserError: If there is no passage, or the model has no attention weights.
+        """
+        if text_pair is None:
+            raise UserError("A question requires its passage as text_pair. Received: None")
+        question = Questions([None], listed([text]), listed([text_pair]), [None], [None])
+        windows = self._cut(question)
+        (answer,) = self.find(question)
+        number = windows.around(answer.spans[0].start, answer.spans[0].end)
+        batch = self._batches(windows.take([number]), 1).batch(0, 0, 1)
+        batch = {name: batch[name] for name in ("token_ids", "segment_ids", "padding_mask")}
+        return attention_of_batch(self, batch, page_title(text, answer.spans[0].text))
+
+    def _cut(self, questions):
         data = self.config["data"]
-        windows = cut_windows(
+        return cut_windows(
             questions,
             self.tokenizer,
             length=self.length,
             max_question=data["max_question"],
             stride=data["stride"],
         )
-        self.cut[data["max_question"]] += windows.cut
-        batches = TableBatches(
+
+    def _batches(self, windows, batch_size):
+        return TableBatches(
             window_examples(
                 windows, self.tokenizer, length=self.length, batch_size=batch_size, shuffle=False
             )
         )
+
+    def _find(self, questions, count, batch_size):
+        data, windows = self.config["data"], self._cut(questions)
+        self.cut[data["max_question"]] += windows.cut
+        batches = self._batches(windows, batch_size)
         logits = [
             row
             for number in range(batches.num_batches)

@@ -177,6 +177,29 @@ class Windows:
     def __len__(self):
         return len(self.rows)
 
+    def take(self, numbers):
+        """Returns the `Windows` with these numbers."""
+        lists, arrays = ("questions", "passages", "spans"), ("rows", "labels", "weights")
+        return dataclasses.replace(
+            self,
+            **{name: [getattr(self, name)[n] for n in numbers] for name in lists},
+            **{name: getattr(self, name)[numbers] for name in arrays},
+        )
+
+    def around(self, start, end):
+        """Returns the number of the window with the most context on both sides of a span.
+
+        Args:
+            start, end: Characters of the passage of all windows; None: of the passage as a whole.
+        """
+        if start is None:
+            return 0
+        sides = [
+            min(start - spans[0, 0], spans[-1, 1] - end) if len(spans) else -1
+            for spans in self.spans
+        ]
+        return int(np.argmax(sides))
+
 
 def cut_windows(questions, tokenizer, *, length, max_question, stride):
     """Splits passages into overlapping windows, like run_squad.py of google-research/bert.

@@ -14,6 +14,8 @@ from keras_attn.ops.inference import inference_function
 from keras_attn.tasks.translation.batches import pad_pairs
 from keras_attn.tasks.translation.parallel_text import read_parallel
 from keras_attn.text.subwords import BEGIN_ID, END_ID
+from keras_attn.visualize import attention_page
+from keras_attn.visualize.attention_of_text import page_title
 
 STEP = 8  # the source lengths of batches are multiples of it
 
@@ -126,6 +128,34 @@ class Translator:
         if nbest or found is None:
             return found
         return [row[0]["text"] for row in found]
+
+    def attention_page(self, text, text_pair=None, beam=None, length_penalty=None):
+        """Returns an `AttentionPage`: the attention of each token of the best translation to the
+        source tokens, the mean of heads and layers.
+
+        Args:
+            text: String.
+            text_pair: None, as translation takes no pairs.
+            beam, length_penalty: See `translate`.
+
+        Raises:
+            UserError: If the text is empty or too long, or the model has no attention weights.
+        """
+        if text_pair is not None:
+            raise UserError(f"This model takes single texts. Received: text_pair={text_pair!a:.50}")
+        ((best,),) = self.translate([text], beam, 1, length_penalty, alignments=True)
+        if not len(best["tokens"]):
+            raise UserError(
+                f"An attention page requires a translation with tokens. Received: {text!a:.50}"
+            )
+        weights = best["attention"][None]
+        if not weights.any():
+            raise UserError(
+                "This model has no attention weights. Train a model with attention. "
+                f"Received: {self.path}, a {type(self.model).__name__}"
+            )
+        title = page_title(text, best["text"])
+        return attention_page(weights, best["tokens"], best["source_tokens"], title=title)
 
     def encode(self, texts):
         """Returns the token ids of each text."""

@@ -11,8 +11,8 @@ from keras_attn.errors import UserError
 from keras_attn.inference.generate_files import SEPARATOR, generate_texts
 from keras_attn.models import GPT2, GPT2LanguageModel
 from keras_attn.ops.kernels import tensorflow_graphs as graphs
-from keras_attn.tasks.causal_lm import generator as generating
-from keras_attn.tasks.causal_lm.generator import Generator
+from keras_attn.tasks import generator as generating
+from keras_attn.tasks.generator import Generator
 from keras_attn.text.byte_pairs import BytePairTokenizer, padding_row_name
 from tests.support.quick import THOROUGH, quick
 from tests.support.small_language_models import log_probabilities
@@ -240,6 +240,7 @@ def test_as_many_tokens_are_generated_as_fit(generator, monkeypatch):
         ({"min_tokens": 8}, r"min_tokens must be an integer in \[0, 7\]"),
         ({"beam": 2, "length_penalty": float("nan")}, "length_penalty must be a finite number"),
         ({"length_penalty": 0.5}, "length_penalty requires beam"),
+        ({"memory_length": 8}, "memory_length must be unset for a model without memory"),
         ({"temperature": 0, "nbest": 2}, "nbest must be 1 with temperature=0"),
         (
             {"temperature": 0, "top_k": 5},

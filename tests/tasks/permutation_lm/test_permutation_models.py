@@ -8,44 +8,21 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_attn import load, pretrain
+from keras_attn import pretrain
 from keras_attn.errors import UserError
 from keras_attn.inference.embed_files import embed_texts
-from keras_attn.inference.generate_files import generate_texts
 from keras_attn.models import XLNetPretrainer
 from keras_attn.tasks.permutation_lm.examples import PermutationExamples
 from keras_attn.text.sentence_pieces import SentencePieceTokenizer
-from tests.support.small_language_models import config_of, write_texts
+from tests.support.small_language_models import config_of
 
 pytestmark = pytest.mark.runs
-
-SENTENCES = [
-    "the cat sees a dog",
-    "a dog hears the bird",
-    "the bird sees the cat",
-    "one, two and 3,000 cats",
-]
 
 FOREIGN = pathlib.Path(__file__).parents[2] / "golden" / "language_models" / "xlnet_memory"
 
 
 def _config(folder, **fields):
     return config_of(folder, "sentencepiece", **fields)
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("corpus")
-    write_texts(folder / "train.txt", 400, 0, SENTENCES)
-    write_texts(folder / "valid.txt", 30, 1, SENTENCES)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def trained(corpus):
-    """The workdir of a run, and its results."""
-    config = _config(corpus, **{"train.steps": 600, "train.batch_size": 32, "eval.every": 200})
-    return corpus / "run", pretrain(config, workdir=str(corpus / "run"))
 
 
 def test_it_learns_what_is_left_out(trained):
@@ -212,11 +189,6 @@ def test_what_is_wrong_is_an_error(corpus, tmp_path, fields, message):
     assert not (tmp_path / "run").exists()
 
 
-def test_its_workdir_is_none_of_another_model(trained):
-    message = "must be finetuned before loading.*of permutation_modeling"
-    with pytest.raises(UserError, match=message):
-        load(str(trained[0]))
-    with pytest.raises(UserError, match=message):
+def test_its_workdir_is_no_encoder(trained):
+    with pytest.raises(UserError, match="require an encoder.*a model for permutation_lm"):
         embed_texts(str(trained[0]), ["a"])
-    with pytest.raises(UserError, match="contain a causal language model.*permutation_modeling"):
-        generate_texts(str(trained[0]), ["a"])

@@ -1,4 +1,4 @@
-"""Inference with causal language models: text generation."""
+"""Inference with language models: text generation."""
 
 import collections
 import inspect
@@ -27,9 +27,12 @@ class Generator:
     """Generates continuations of texts.
 
     Args:
-        model: `GPT2LanguageModel`.
-        tokenizer: `BytePairTokenizer`.
+        model: Model with the decoding of `keras_attn.models.GPT2LanguageModel`: `make_cache`,
+            `decode`, `share_cache`, `reorder_cache` and `decode_beams`.
+        tokenizer: Tokenizer with `end_id` and `never_generated`.
         path: Folder of the model, for messages.
+        task: Name of the task of the model.
+        memory_length: Default of the argument of `generate`; None: the model has no memory.
 
     Attributes:
         max_length: Maximum number of tokens of a prompt with its continuation; infinite for models
@@ -37,14 +40,13 @@ class Generator:
         found: Compiled `search`.
     """
 
-    task = "causal_lm"
-
-    def __init__(self, model, tokenizer, path=None):
-        self.model, self.tokenizer, self.path = model, tokenizer, path
+    def __init__(self, model, tokenizer, path=None, task=None, memory_length=None):
+        self.model, self.tokenizer, self.path, self.task = model, tokenizer, path, task
+        self.memory_length = memory_length
         self.cut = collections.Counter()  # longer prompts are errors
         self.max_length = getattr(model.backbone, "max_length", math.inf)
-        # Padded rows of the embedding matrix are never generated.
-        self._num_tokens = tokenizer.vocabulary_size - tokenizer.num_padding_rows
+        self._possible = np.ones(tokenizer.vocabulary_size, bool)
+        self._possible[np.array(tokenizer.never_generated, int)] = False
         self.found = inference_function(self.search, model)
 
     def generate(
@@ -63,11 +65,13 @@ class Generator:
         no_repeat=0,
         batch_size=16,
         number=0,
+        memory_length=None,
     ):
         """Generates continuations of texts.
 
         Args:
-            prompts: String, or list of strings; an empty string begins a new text.
+            prompts: String, or list of strings; an empty string begins a new text. The text of a
+                prompt is that of its tokens, in which some tokenizers normalize white space.
             max_tokens: Maximum number of new tokens, with the end-of-sequence token; None: 64, or
                 as many as the positions of the model allow.
             temperature: See `sample`; 0 decodes greedily, without `top_k`, `top_p` and `seed`. Not
@@ -85,6 +89,8 @@ class Generator:
                 no restriction.
             batch_size: Number of texts in a batch; the results do not depend on it.
             number: Index of the first prompt; each prompt samples by its index.
+            memory_length: Number of preceding tokens whose hidden states each step reuses, for
+                models with memory; 0: each step recomputes the whole row. None: as in training.
 
         Returns:
             The prompt and its continuation, a string or a list of strings. With `nbest`, a list of
@@ -109,12 +115,14 @@ class Generator:
             no_repeat=no_repeat,
             batch_size=batch_size,
             number=number,
+            memory_length=memory_length,
         )
         if isinstance(prompts, str):
             return self.generate([prompts], **given)[0]
         if not isinstance(prompts, Iterable):
             raise UserError(f"prompts must be a string or a list. Received: {prompts!a:.50}")
         options = {"min_length": given["min_tokens"], "no_repeat": given["no_repeat"]}
+        options |= self._memory(given["memory_length"])
         if beam:
             options |= {"beams": given["beam"], "length_penalty": given["length_penalty"]}
         else:
@@ -176,6 +184,16 @@ class Generator:
                 )
         return rows
 
+    def _memory(self, length):
+        """Returns the arguments of `make_cache` besides the size."""
+        if self.memory_length is None and length is not None:
+            raise UserError(
+                "memory_length must be unset for a model without memory. "
+                f"Received: memory_length={length}, {self.path}, a {type(self.model).__name__}"
+            )
+        length = self.memory_length if length is None else length
+        return {} if length is None else {"memory_length": length}
+
     def _batch(self, rows, numbers, max_tokens, seed, options):
         """Generates a list of dicts for each row."""
         length = -(-max(map(len, rows)) // STEP) * STEP
@@ -207,7 +225,9 @@ class Generator:
             finished = bool(beams["finished"][number])
             new = new[:-1] if finished else new
             # The first bytes of a character may be in the prompt, so they are decoded together.
-            text, continuation = self.tokenizer.decode([[*begin, *new], new])
+            text, continuation, before = self.tokenizer.decode([[*begin, *new], new, begin])
+            if not self.tokenizer.verbatim:  # a text loses its first space
+                continuation = text[len(before) :]
             hypotheses.append(
                 {
                     "text": text,
@@ -218,7 +238,9 @@ class Generator:
             )
         return hypotheses
 
-    def search(self, ids, real, numbers, seed, max_tokens, beams=None, **options):
+    def search(
+        self, ids, real, numbers, seed, max_tokens, beams=None, memory_length=None, **options
+    ):
         """Decodes a batch.
 
         Args:
@@ -228,6 +250,7 @@ class Generator:
             seed: Integer seed of sampling.
             max_tokens: Maximum number of steps.
             beams: Number of beams of a beam search; None: sample.
+            memory_length: Argument of the model's `make_cache`; None: it has none.
             **options: Options of `sample` or `beam_search`.
 
         Returns:
@@ -242,12 +265,11 @@ class Generator:
         kernel = self.model.backbone.logits_kernel(rows * each)
         before = length - 1  # the first step takes the last token
 
-        def mask_padding_rows(logits):
-            if not self.tokenizer.num_padding_rows:
-                return logits
-            return ops.where(ops.arange(logits.shape[-1]) < self._num_tokens, logits, IMPOSSIBLE)
+        def mask_logits(logits):
+            return logits if self._possible.all() else ops.where(self._possible, logits, IMPOSSIBLE)
 
-        cache = self.model.make_cache(rows, before + max_tokens * each)
+        memory = {} if memory_length is None else {"memory_length": memory_length}
+        cache = self.model.make_cache(rows, before + max_tokens * each, **memory)
         mask = ops.pad(real, [[0, 0], [0, max_tokens * each]], constant_values=1)
         if before:
             _, cache = self.model.decode(ids[:, :-1], 0, cache, mask, positions[:, :-1])
@@ -256,13 +278,13 @@ class Generator:
             logits, cache = self.model.decode(
                 token_ids[:, None], before + index, cache, mask, (last + index)[:, None], kernel
             )
-            return mask_padding_rows(logits), cache
+            return mask_logits(logits), cache
 
         def step_beams(token_ids, index, cache):
             logits, cache = self.model.decode_beams(
                 token_ids, index, cache, real, last + index, kernel
             )
-            return mask_padding_rows(logits), cache
+            return mask_logits(logits), cache
 
         if beams:
             return beam_search(
@@ -331,10 +353,11 @@ def check_options(**options):
         ),
         ("no_repeat", numbers.Integral, lambda x: x >= 0, "an integer of at least 0"),
         ("number", numbers.Integral, lambda x: x >= 0, "an integer of at least 0"),
+        ("memory_length", numbers.Integral, lambda x: x >= 0, "an integer of at least 0"),
         ("seed", numbers.Integral, lambda _: True, "an integer"),
     ):
         value = given[name]
-        if value is None and name in ("top_p", "seed"):
+        if value is None and name in ("top_p", "seed", "memory_length"):
             continue
         if isinstance(value, bool) or not isinstance(value, kind) or not holds(value):
             raise UserError(f"{name} must be {needed}. Received: {name}={value}")
