@@ -65,7 +65,7 @@ def test_attention_requires_an_encoder_or_a_classifier(tmp_path):
         text_pair=None,
         attention=str(tmp_path / "page.html"),
     )
-    with pytest.raises(UserError, match="--attention requires an encoder or a classifier"):
+    with pytest.raises(UserError, match="--attention requires an encoder, a classifier"):
         show_attention(values)
     assert not (tmp_path / "page.html").exists()
 
