@@ -49,6 +49,9 @@ class Generator:
         self._possible[np.array(tokenizer.never_generated, int)] = False
         self.found = inference_function(self.search, model)
 
+    def __repr__(self):
+        return f"<{type(self).__name__} of {self.path}>"
+
     def generate(
         self,
         prompts,

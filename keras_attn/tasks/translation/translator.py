@@ -75,6 +75,9 @@ class Translator:
         self.beam, self.length_penalty = beam, length_penalty
         self._search = inference_function(self.search, model, reduce_retracing=True)
 
+    def __repr__(self):
+        return f"<{type(self).__name__} of {self.path}>"
+
     def translate(
         self,
         texts,
