@@ -26,7 +26,8 @@ class XLNetDecoding(RowCache, _Model):
     - With a memory of M tokens, each step computes the content of the new tokens only. They attend
       to each other and to the M tokens before them, whose content does not change any more. As long
       as the row has at most M tokens, this is the permutation order of a row in which the tokens of
-      the first call are context, and all others follow from left to right.
+      the first call are context, and all others follow from left to right. The backbone's
+      `reuse_length` has no effect.
     """
 
     backbone: Any
