@@ -45,6 +45,12 @@ def test_messages_name_existing_fields_and_flags():
         if node.args and isinstance(node.args[0], ast.Constant)
     } | {"config"}
     flags |= {name for engine in ENGINES for name in ENGINES.fields(engine).options}
+    flags |= {
+        option.flag or name
+        for task in TASKS
+        for options in TASKS.fields(task).options.values()
+        for name, option in options.items()
+    }
     outside = {"direct_running_mode", "direct_num_workers"}  # options of Apache Beam
     wrong, seen = [], 0
     for place, node in _calls(MESSAGES):

@@ -35,7 +35,8 @@ def test_a_mechanism_has_a_class_a_command_and_a_test(row):
     if words[1] != "-m":
         assert (ROOT / words[1]).is_file(), command
         return
-    assert (ROOT / words[2] / "__main__.py").is_file(), command
+    module = ROOT / words[2].replace(".", "/")
+    assert (module / "__main__.py").is_file() or module.with_suffix(".py").is_file(), command
     values = dict(word.removeprefix("--").split("=", 1) for word in words[3:])
     if "config" in values:
         assert (config_folder() / f"{values.pop('config')}.py").is_file(), command

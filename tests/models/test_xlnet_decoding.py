@@ -1,4 +1,4 @@
-"""Left-to-right decoding with XLNet, against its pretraining model and Hugging Face."""
+"""Left-to-right decoding with XLNetPretrainer, against its permutations and Hugging Face."""
 
 import numpy as np
 import pytest

@@ -139,7 +139,8 @@ class Translator:
         Args:
             text: String.
             text_pair: None, as translation takes no pairs.
-            beam, length_penalty: See `translate`.
+            beam: See `translate`.
+            length_penalty: See `translate`.
 
         Raises:
             UserError: If the text is empty or too long, or the model has no attention weights.
