@@ -118,7 +118,7 @@ def sample(
         return ops.logical_and(state["index"] < max_length, ops.logical_not(ops.all(state["done"])))
 
     def choose(logits, ids, index):
-        """Returns the next tokens, whether any token was allowed, and their log probabilities."""
+        """Returns the next tokens, whether none was allowed, and their log probabilities."""
         constrained = constrain(
             logits,
             ids,
@@ -141,13 +141,16 @@ def sample(
         added = ops.take_along_axis(logits, chosen[:, None], axis=1)[:, 0] - ops.logsumexp(
             logits, axis=-1
         )
-        return chosen, best[:, 0] > IMPOSSIBLE / 2, added
+        # False for NaN, so that the log probability shows it.
+        return chosen, best[:, 0] <= IMPOSSIBLE / 2, added
 
     def body(state):
         index, ids = state["index"], state["ids"]
         logits, cache, *attention = step(ops.take(ids, index, axis=1), index, state["cache"])
-        chosen, possible, added = compile_if_large(choose, ops.cast(logits, "float32"), ids, index)
-        over = ops.logical_or(state["done"], ops.logical_not(possible))
+        chosen, impossible, added = compile_if_large(
+            choose, ops.cast(logits, "float32"), ids, index
+        )
+        over = ops.logical_or(state["done"], impossible)
         ended = ops.logical_and(chosen == end_id, ops.logical_not(over))
         result = {
             "index": index + 1,

@@ -301,3 +301,13 @@ def test_a_prefix_may_be_a_list_with_a_row_for_each():
     assert found["token_ids"][0, 0] == 2 and tuple(found["token_ids"][1, :2]) == (3, 2)
     with pytest.raises(ValueError, match="prefix must be.*B=2"):
         _sample(Markov(3), 2, 4, prefix=[[2]])
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_logits_that_are_nan_have_a_log_probability_of_nan(temperature):
+    def step(token_ids, index, cache):
+        return ops.full((2, VOCABULARY), np.nan), cache
+
+    begin = np.full(2, BEGIN, "int32")
+    found = sample(step, ops.zeros((2, 1)), begin, 3, END, temperature=temperature)
+    assert np.isnan(ops.convert_to_numpy(found["log_probabilities"])).all()

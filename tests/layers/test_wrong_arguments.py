@@ -107,6 +107,7 @@ GIVEN = {
     "decoder": lambda: keras.layers.LSTMCell(4),
 }
 BACKBONES = {
+    "ABCN": lambda: models.ABCNNEncoder(9, 8, variant=0),
     "Bert": lambda: models.BertEncoder(9, 1, 8, 2),
     "XLNe": lambda: models.XLNet(9, 1, 8, 2),
     "Recu": lambda: models.RecurrentEncoder(9, 1, 8, bidirectional=False),

@@ -20,6 +20,7 @@ _MODEL = {
         "attention between the sentences: 0 none, 1 before the convolution, 2 in the pooling, or "
         "3 both",
         choices=(0, 1, 2, 3),
+        low=0,
     ),
     "width": Field(4, "width of the filters and of the pooling windows, in tokens", above=0),
     "reduce": Field(
