@@ -25,5 +25,5 @@ def corpus(tmp_path_factory):
 def trained(corpus):
     """The workdir of a run, and its results."""
     fields = {"train.steps": 600, "train.batch_size": 32, "eval.every": 200}
-    config = config_of(corpus, "sentence_pieces", **fields)
+    config = config_of(corpus, "sentencepiece", **fields)
     return corpus / "run", pretrain(config, workdir=str(corpus / "run"))

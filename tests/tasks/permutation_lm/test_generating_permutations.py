@@ -23,7 +23,7 @@ PROMPTS = ["the cat sees", "", "a dog hears the bird the bird", "one, two and"]
 def run(corpus, tmp_path_factory):
     """A run of two layers: with one, the memory makes no difference."""
     folder = tmp_path_factory.mktemp("layers")
-    config = config_of(corpus, "sentence_pieces", **{"model.num_layers": 2, "train.steps": 100})
+    config = config_of(corpus, "sentencepiece", **{"model.num_layers": 2, "train.steps": 100})
     pretrain(config, workdir=str(folder))
     return folder
 
