@@ -92,13 +92,13 @@ def test_case_is_that_of_the_prepared_text(corpus, tmp_path):
 
 @pytest.mark.parametrize("kind", SIZES)
 def test_text_prepared_for_another_family_names_the_tokenizer(corpus, tmp_path, kind):
-    other = "sentence_pieces" if kind == "wordpiece" else "wordpiece"
+    other, size = ("sentence_pieces", 60) if kind == "wordpiece" else ("word_pieces", 200)
     prepare_folder(
         str(corpus / "train.txt"),
         str(tmp_path / "ahead"),
         format="lines",
-        tokenizer=other,
-        vocab_size=SIZES[other],
+        tokenizer=other,  # older names
+        vocab_size=size,
     )
     with pytest.raises(UserError, match=f"not prepared with --tokenizer={kind}"):
         pretrain(
