@@ -45,7 +45,7 @@ def write_cache(cache, index, new, axis):
 
 
 def _write(whole, index, part, axis):
-    if _KERNELS is not None and _KERNELS.graphs.can_write_in_place():
+    if _KERNELS is not None and _KERNELS.graphs.in_graph_without_xla():
         return _KERNELS.graphs.write_in_place(whole, index, part, axis)
     start = [0] * len(whole.shape)
     start[axis] = index

@@ -15,7 +15,7 @@ class TextEncoder(DeclaredInputs, keras.Model):
     """Token embeddings with dropout; the docstrings of the subclasses document the arguments.
 
     The `build` of a subclass calls `_build_embedding` before it creates its layers. `_depths()`
-    returns the layers between embeddings and output, for `variables_by_depth`.
+    returns the layers of each depth between embeddings and output, for `variables_by_depth`.
     """
 
     def __init__(
@@ -55,7 +55,8 @@ class TextEncoder(DeclaredInputs, keras.Model):
         Returns:
             Lists of variables, two more than there are layers.
         """
-        depths = [[self.token_embedding], *(layer.variables for layer in self._depths())]
+        layers = [[v for layer in depth for v in layer.variables] for depth in self._depths()]
+        depths = [[self.token_embedding], *layers]
         known = {v.path for depth in depths for v in depth}
         return [*depths, [v for v in self.variables if v.path not in known]]
 

@@ -121,7 +121,7 @@ def test_what_is_drawn_differs_from_step_to_step_and_call_to_call_and_repeats_by
         calls = [ops.convert_to_numpy(layer(ids, memory, training=True)[0]) for _ in range(2)]
         found.append(calls)
         assert np.abs(calls[0] - calls[1]).max() > 1e-3
-        # The states are alike: only what was dropped tells the steps apart.
+        # The states are equal: the steps differ by their dropout masks only.
         assert len(np.unique(calls[0][0, :, 0].round(5))) > 2
     np.testing.assert_allclose(found[0], found[1], 1e-6)
     layer = make()

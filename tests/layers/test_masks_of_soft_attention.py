@@ -99,7 +99,7 @@ def test_masks_of_keras_work_without_an_argument(score):
     np.testing.assert_allclose(
         ops.convert_to_numpy(output), ops.convert_to_numpy(explicit), 1e-5, 1e-6
     )
-    last = keras.layers.LSTM(2)  # the mask of the query goes on
+    last = keras.layers.LSTM(2)  # receives the implicit mask of the query
     np.testing.assert_allclose(
         ops.convert_to_numpy(last(layer(x, x))),
         ops.convert_to_numpy(last(explicit, mask=ops.convert_to_tensor(ids > 0))),

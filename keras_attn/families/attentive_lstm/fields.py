@@ -1,29 +1,16 @@
 """Attentive LSTM: config fields."""
 
 from keras_attn.declarations import FamilyFields
+from keras_attn.families.recurrent_fields import POOLING, SHAPE
 from keras_attn.field import Field
 
 _MODEL = {
-    "size": Field(
-        str,
-        "model size: tiny (1 layer, hidden size 128), mini (1, 256) or small (2, 512); if unset, "
-        "from `pretrained`, else tiny",
-    ),
-    "num_layers": Field(int, "number of recurrent layers; if unset, from model.size", above=0),
-    "hidden_dim": Field(
-        int, "hidden size, half of it per direction; if unset, from model.size", above=0
-    ),
+    **SHAPE,
     "cell": Field(
         "lstm",
         "recurrent cell: lstm, gru, or lstmn, which attends to its own past states",
         choices=("lstm", "gru", "lstmn"),
     ),
-    "reduce": Field(
-        "attention",
-        "reduction of the token vectors to one, if model.pooling=cls: attention, query_attention "
-        "(the query is the last states), last, mean or max",
-        choices=("attention", "query_attention", "last", "mean", "max"),
-    ),
-    "dropout": Field(0.3, "dropout rate", low=0, below=1),
+    **POOLING,
 }
 FIELDS = FamilyFields(name="attentive_lstm", model=_MODEL, finetuning=_MODEL)

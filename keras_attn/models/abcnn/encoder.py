@@ -142,18 +142,9 @@ class ABCNNEncoder(ABCNNBlocks, TextEncoder):
             reduction.build((None, None, self.hidden_dim), (None, None, self.hidden_dim))
         self.built = True
 
-    def variables_by_depth(self) -> list[list[keras.Variable]]:
-        layers = [self.attentions, self.convolutions, self.reductions]
-        blocks = [
-            [v for layer in block for v in layer.variables]
-            for block in zip(*filter(None, layers), strict=True)
-        ]
-        known = {id(v) for variables in ([self.token_embedding], *blocks) for v in variables}
-        return [
-            [self.token_embedding],
-            *blocks,
-            [v for v in self.variables if id(v) not in known],
-        ]
+    def _depths(self):
+        layers = self.attentions, self.convolutions, self.reductions
+        return zip(*filter(None, layers), strict=True)
 
     def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
         second = ops.cast(inputs["segment_ids"], "bool")
@@ -248,7 +239,7 @@ def _trimmed(positions, mask):
     Without it, each sentence would have the length of the row: the matches of two sentences, which
     are most of the work, are then about four times as many.
     """
-    if _KERNELS is None or not _KERNELS.graphs.shapes_may_depend_on_values():
+    if _KERNELS is None or not _KERNELS.graphs.in_graph_without_xla():
         return positions
     counts = ops.sum(ops.cast(mask, "int32"), axis=1)
     return positions[:, : ops.max(counts, initial=1)]

@@ -98,7 +98,7 @@ class AttentiveCNN(TextEncoder):
         self.built = True
 
     def _depths(self):
-        return [self.pooling]
+        return [[self.pooling]]
 
     def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
         mask = as_mask(inputs.get("padding_mask"), "padding_mask")

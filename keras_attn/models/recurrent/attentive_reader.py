@@ -114,7 +114,7 @@ class AttentiveReader(TextEncoder):
         self.built = True
 
     def _depths(self):
-        return [self.encoder, self.reader]
+        return [[self.encoder], [self.reader]]
 
     def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
         passage = ops.cast(inputs["segment_ids"], "bool")

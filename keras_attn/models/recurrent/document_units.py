@@ -68,7 +68,7 @@ def split_units(
     """
     batch, length = ops.shape(real)
     unit, place = _count(real, ends, least, most, continued)
-    if _KERNELS is not None and _KERNELS.graphs.can_write_in_place():
+    if _KERNELS is not None and _KERNELS.graphs.in_graph_without_xla():
         # XLA requires static sizes. Other graphs need only those of this batch.
         number, width = (ops.max(ops.where(real, x, 0)) + 1 for x in (unit, place))
     else:

@@ -188,7 +188,7 @@ class RecurrentEncoder(TextEncoder):
         )
 
     def _depths(self):
-        return self.recurrent_layers
+        return [[layer] for layer in self.recurrent_layers]
 
     def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
         mask = as_mask(inputs.get("padding_mask"), "padding_mask")

@@ -142,7 +142,7 @@ class HierarchicalEncoder(TextEncoder):
         self.built = True
 
     def _depths(self):
-        return [self.attention]
+        return [[self.attention]]
 
     def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
         ids = ops.cast(inputs["token_ids"], "int32")

@@ -79,14 +79,12 @@ def serving_function(function, specs):
     return tf.function(function, input_signature=[signature], autograph=False)
 
 
-def shapes_may_depend_on_values():
-    """Whether the function being traced is a graph that XLA does not compile."""
+def in_graph_without_xla():
+    """Whether the function being traced is a graph that XLA does not compile.
+
+    Its shapes may depend on values, and it may use `write_in_place`.
+    """
     return _JIT_COMPILED.get() is False and not tf.executing_eagerly()
-
-
-def can_write_in_place():
-    """Whether the function being traced may use `write_in_place`."""
-    return shapes_may_depend_on_values()
 
 
 def write_in_place(whole, index, part, axis):
