@@ -5,8 +5,8 @@
     python -m keras_attn.convert --from=runs/base --format=huggingface --to=base-for-transformers
 
 huggingface is a folder of transformers with safetensors, kerashub a preset of KerasHub, google and
-openai are TensorFlow 1 checkpoints. Other libraries support only their own architectures, such as
-post-norm BERT (model.norm_first=False).
+openai are TensorFlow 1 checkpoints. Other libraries support only their own architectures: kerashub
+and google post-norm BERT (model.norm_first=False).
 
 Formats of each family:
 {formats}
