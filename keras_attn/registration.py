@@ -80,6 +80,7 @@ CLASSES = {
         "RecurrentClassifier",
         "RecurrentEncoder",
         "RecurrentLanguageModel",
+        "TokenClassifier",
         "Transformer",
         "XLNet",
         "XLNetClassifier",

@@ -157,6 +157,7 @@ TASKS = Registry(
         "backbone": "keras_attn.tasks.backbone",
         "classification": "keras_attn.tasks.classification",
         "span_qa": "keras_attn.tasks.span_qa",
+        "tagging": "keras_attn.tasks.tagging",
         "translation": "keras_attn.tasks.translation",
     },
     TaskFields,
