@@ -211,7 +211,7 @@ def test_the_loss_is_the_mean_over_known_and_unmasked_tags():
     wrapped.compile(loss=loss, jit_compile=JIT)
     masked = layer(ops.convert_to_tensor(emissions), mask=ops.convert_to_tensor(mask))
     found = wrapped.compute_loss(y=ops.convert_to_tensor(tags), y_pred=masked)
-    np.testing.assert_allclose(float(found), -likelihood.sum() / 5, 1e-5)
+    np.testing.assert_allclose(ops.convert_to_numpy(found), -likelihood.sum() / 5, 1e-5)
     plain = ops.convert_to_numpy(layer.log_likelihood(emissions, tags))
     found = wrapped.evaluate(emissions, tags, verbose=0)
     np.testing.assert_allclose(found, -plain.sum() / 7, 1e-5)
