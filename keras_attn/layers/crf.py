@@ -74,7 +74,8 @@ class CRF(CheckedLayer):
         >>> model = keras.Model(tokens, CRF()(keras.layers.Dense(3)(x)))
         >>> model.compile("adam", loss=crf_loss, metrics=["accuracy"])
         >>> # model.fit(sentences, tags), with integers (B, T)
-        >>> keras.ops.argmax(model(np.array([[5, 2, 7], [4, 8, 0]])), axis=-1).shape
+        >>> outputs = model(np.array([[5, 2, 7], [4, 8, 0]]))
+        >>> tuple(keras.ops.argmax(outputs, axis=-1).shape)
         (2, 3)
 
         A forbidden transition is not decoded:
@@ -133,6 +134,9 @@ class CRF(CheckedLayer):
 
         Returns:
             float32 `(B,)`.
+
+        Raises:
+            ValueError: If the tags have another shape than the positions.
         """
         scores = self._scores(emissions, mask)
         log_probs = crf.conditional_log_probs(scores)
@@ -167,7 +171,14 @@ class CRF(CheckedLayer):
     def _scores(self, emissions, mask):
         emissions = ops.cast(ops.convert_to_tensor(emissions), "float32")
         if not self.built:
-            self.build(emissions.shape)
+            self.build(tuple(emissions.shape))
+        self.require_axes(inputs=tuple(emissions.shape))
+        tags = self.start.shape[0]
+        if emissions.shape[-1] != tags:
+            raise ValueError(
+                f"The last axis must have {tags} entries, the tags that the layer was built for. "
+                f"Received: a tensor of shape {tuple(emissions.shape)}"
+            )
         # (B, T), also from a mask (1, T)
         real = ops.ones(ops.shape(emissions)[:2], "bool")
         real = real if mask is None else ops.logical_and(real, as_mask(mask))

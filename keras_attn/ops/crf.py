@@ -63,11 +63,10 @@ def crf_loss(y_true: Tensor, y_pred: Tensor) -> Tensor:
     """
     width = y_pred.shape[-1]
     tags = (math.isqrt(4 * width + 1) - 1) // 2
-    if len(y_true.shape) != 2 or len(y_pred.shape) != 3 or tags * (tags + 1) != width:
+    if len(y_pred.shape) != 3 or tags * (tags + 1) != width:
         raise ValueError(
-            "crf_loss: y_true must be of shape (B, T), and y_pred the outputs of a CRF layer, of "
-            f"shape (B, T, K + K^2). Received: y_true of shape {tuple(y_true.shape)}, y_pred of "
-            f"shape {tuple(y_pred.shape)}"
+            "crf_loss: y_pred must be the output of a CRF layer, of shape (B, T, K + K^2). "
+            f"Received: y_pred of shape {tuple(y_pred.shape)}"
         )
     y_pred = ops.cast(y_pred, "float32")
     mask = ops.any(y_pred[..., :tags] > 0.5, axis=-1)
@@ -86,6 +85,15 @@ def tag_losses(tags, log_probs, mask):
     Returns:
         float32 `(B, T)`, 0 where masked or unknown; these are masked for Keras, too.
     """
+    sizes = zip(tags.shape, mask.shape, strict=False)
+    known = [
+        (size, other) for size, other in sizes if isinstance(size, int) and isinstance(other, int)
+    ]
+    if len(tags.shape) != 2 or any(size != other for size, other in known):
+        raise ValueError(
+            f"Tags must be of shape {tuple(mask.shape)}, one for each position. "
+            f"Received: tags of shape {tuple(tags.shape)}"
+        )
     number = math.isqrt(log_probs.shape[-1])
     tags = ops.where(mask, ops.clip(ops.cast(tags, "int32"), -1, number), -1)
     stay = ops.reshape(MASKED * (1 - ops.eye(number, dtype="float32")), (-1,))

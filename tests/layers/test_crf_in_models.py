@@ -211,7 +211,7 @@ def test_the_loss_is_the_mean_over_known_and_unmasked_tags():
     wrapped.compile(loss=loss, jit_compile=JIT)
     masked = layer(ops.convert_to_tensor(emissions), mask=ops.convert_to_tensor(mask))
     found = wrapped.compute_loss(y=ops.convert_to_tensor(tags), y_pred=masked)
-    np.testing.assert_allclose(float(found), -likelihood.sum() / 5, 1e-5)
+    np.testing.assert_allclose(ops.convert_to_numpy(found), -likelihood.sum() / 5, 1e-5)
     plain = ops.convert_to_numpy(layer.log_likelihood(emissions, tags))
     found = wrapped.evaluate(emissions, tags, verbose=0)
     np.testing.assert_allclose(found, -plain.sum() / 7, 1e-5)
@@ -221,10 +221,18 @@ def test_the_loss_is_the_mean_over_known_and_unmasked_tags():
     np.testing.assert_allclose(weighted, -plain[1] / 7, 1e-5)
 
 
-@pytest.mark.parametrize("shapes", [((2, 3, 1), (2, 3, 12)), ((2, 3), (2, 3, 4)), ((2,), (2, 12))])
-def test_a_loss_of_other_shapes_is_an_error(shapes):
-    with pytest.raises(ValueError, match=r"crf_loss: y_true must be of shape \(B, T\)"):
-        crf_loss(*map(np.zeros, shapes))
+@pytest.mark.parametrize(
+    "tags, outputs, message",
+    [
+        ((2, 3), (2, 3, 4), r"y_pred must be .* of shape \(2, 3, 4\)"),
+        ((2, 3), (2, 12), "y_pred must be the output of a CRF"),
+        ((2, 3, 1), (2, 3, 12), r"Tags must be of shape \(2, 3\), .* of shape \(2, 3, 1\)"),
+        ((2, 1), (2, 3, 12), r"Tags must be of shape \(2, 3\), .* of shape \(2, 1\)"),
+    ],
+)
+def test_a_loss_of_other_shapes_is_an_error(tags, outputs, message):
+    with pytest.raises(ValueError, match=message):
+        crf_loss(np.zeros(tags), np.zeros(outputs))
 
 
 @pytest.mark.parametrize(
@@ -247,8 +255,11 @@ def test_inputs_that_do_not_fit_are_errors():
         ValueError, match=r"one entry per tag. .* \(2,\), inputs of shape \(1, 2, 3"
     ):
         CRF(allowed_start=[True, False])(normal(1, 2, 3))
-    with pytest.raises(ValueError, match=r"inputs must be of shape \(B, T, K\)"):
-        CRF()(normal(2, 3))
+    for call in (CRF(), make_layer().decode):
+        with pytest.raises(ValueError, match=r"inputs must be of shape \(B, T, K\)"):
+            call(normal(2, 3))
+    with pytest.raises(ValueError, match=r"Tags must be of shape \(2, 4\)"):
+        make_layer().log_likelihood(normal(2, 4, TAGS), np.zeros((2, 1), int))
     with pytest.raises(ValueError, match="mask > 0.5"):
         CRF()(normal(1, 2, 3), mask=np.ones((1, 2), "float32"))
     with pytest.raises(ValueError, match="mask > 0.5"):
