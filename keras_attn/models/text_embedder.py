@@ -65,7 +65,7 @@ class EmbeddingHead(keras.layers.Layer):
 
     Call arguments:
         x: Token vectors `(B, T, D)`.
-        mask: Tokens to pool: `(B, T)`, integers or booleans.
+        token_mask: Tokens to pool: `(B, T)`, integers or booleans.
 
     Returns:
         Embeddings, float32 `(B, E)`.
@@ -119,15 +119,15 @@ class EmbeddingHead(keras.layers.Layer):
             )
         return layers
 
-    def build(self, x_shape: Shape, mask_shape: Shape | None = None) -> None:
+    def build(self, x_shape: Shape, token_mask_shape: Shape | None = None) -> None:
         size = len(self.pooling) * x_shape[-1]
         for layer in filter(None, self._dense):
             layer.build((None, size))
             size = layer.units
         self.built = True
 
-    def call(self, x: Tensor, mask: Tensor) -> Tensor:
-        x = ops.concatenate([pool(x, mask, pooling) for pooling in self.pooling], axis=-1)
+    def call(self, x: Tensor, token_mask: Tensor) -> Tensor:
+        x = ops.concatenate([pool(x, token_mask, pooling) for pooling in self.pooling], axis=-1)
         for layer in self._dense:
             x = _normalize(x) if layer is None else layer(x)
         return x
@@ -137,7 +137,7 @@ class EmbeddingHead(keras.layers.Layer):
         units = [step["units"] for step in self.steps if "units" in step]
         return units[-1] if units else len(self.pooling) * hidden_dim
 
-    def compute_output_shape(self, x_shape: Shape, mask_shape: Shape | None = None) -> Shape:
+    def compute_output_shape(self, x_shape: Shape, token_mask_shape: Shape | None = None) -> Shape:
         return (x_shape[0], self.output_dim(x_shape[-1]))
 
     def get_config(self) -> dict[str, Any]:
