@@ -126,7 +126,7 @@ def write_modules(folder, heads, weights, settings, hidden_dim, positions):
         weights: Its weights by path below it.
         settings: `TextSettings`.
         hidden_dim: Hidden size of the backbone.
-        positions: Maximum number of tokens of the backbone.
+        positions: Maximum number of tokens of the backbone; None: any.
     """
     modules = [("", "Transformer"), ("1_Pooling", "Pooling")]
     os.makedirs(os.path.join(folder, "1_Pooling"))
@@ -146,10 +146,10 @@ def write_modules(folder, heads, weights, settings, hidden_dim, positions):
         modules.append((f"{len(modules)}_Dense", "Dense"))
         _write_dense(os.path.join(folder, modules[-1][0]), f"dense_{count}", size, step, weights)
         size, count = step["units"], count + 1
-    length = min(size for size in (settings.max_length, positions) if size)
+    lengths = [size for size in (settings.max_length, positions) if size]
     write_json(
         os.path.join(folder, SETTINGS),
-        {"max_seq_length": length, "do_lower_case": settings.lowercase},
+        {"max_seq_length": min(lengths, default=None), "do_lower_case": settings.lowercase},
     )
     write_json(
         os.path.join(folder, PROMPTS),

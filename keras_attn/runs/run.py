@@ -209,7 +209,7 @@ class Run:
         if trained.task != self.task.name and (
             unused := TASKS[trained.task].describe_head(trained)
         ):
-            self.say(f"not used of pretrained: {unused}")
+            self.say(f"parts of pretrained that are not used: {unused}")
         return trained
 
     def _set_lowercase(self):

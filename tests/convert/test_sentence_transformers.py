@@ -119,7 +119,7 @@ def test_other_formats_have_the_encoder_alone_and_say_so(tmp_path, capsys):
     folder = make_folder(tmp_path / "model", "dense")
     convert.convert(folder, tmp_path / "plain", "huggingface")
     message = capsys.readouterr().err
-    assert "without pooling=mean, dense 7 (tanh), normalize, max_length=16, prompts" in message
+    assert "without pooling=mean, dense 7 (tanh), normalize; --format" in message
     found, expected = load(tmp_path / "plain"), load(GOLDEN / "hugging_face/encoder")
     np.testing.assert_allclose(found.embed(TEXTS), expected.embed(TEXTS), atol=1e-6)
     convert.convert(folder, tmp_path / "encoder", "workdir", task="encoder")
@@ -138,6 +138,14 @@ def test_models_without_an_embedding_head_are_exported_with_mean_pooling(name, t
     found, expected = load(tmp_path / "model"), load(source)
     np.testing.assert_allclose(found.embed(TEXTS), expected.embed(TEXTS), atol=1e-6)
     assert found.max_length == expected.max_length
+
+
+def test_modules_of_other_families_are_not_used_and_a_warning_says_so(tmp_path, capsys):
+    shutil.copytree(GOLDEN / "language_models/gpt2", tmp_path / "model")
+    modules = GOLDEN / "sentence_transformers/cls/modules.json"
+    shutil.copy(modules, tmp_path / "model")
+    assert convert.detect(str(tmp_path / "model")) == ("gpt2", "huggingface")
+    assert "modules.json of" in capsys.readouterr().err
 
 
 def test_export_rejects_other_heads_and_pre_norm_models(tmp_path):

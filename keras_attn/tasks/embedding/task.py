@@ -4,7 +4,6 @@ import dataclasses
 
 from keras_attn.checkpoints.text_settings import TextSettings
 from keras_attn.errors import UserError, warn
-from keras_attn.models.text_embedder import TextEmbedder
 from keras_attn.tasks.contract import Task
 from keras_attn.tasks.embedder import Embedder
 from keras_attn.tasks.model_arguments import require_float32, with_defaults
@@ -16,7 +15,6 @@ class Embedding(Task):
     """Embeddings of texts, as of sentence-transformers."""
 
     name = "embedding"
-    model = TextEmbedder
     command = "python -m finetune.embed"
 
     def complete_heads(self, heads, config, files):
@@ -44,12 +42,15 @@ class Embedding(Task):
 
     def describe_head(self, trained):
         heads, settings = trained.heads, _settings(trained)
-        length = [f"max_length={settings.max_length}"] if settings.max_length else []
+        length = []
+        if settings.max_length not in (None, trained.architecture.get("max_length")):
+            length = [f"max_length={settings.max_length}"]
         steps = [
             f"dense {step['units']} ({step['activation']})" if "units" in step else step["type"]
             for step in heads["steps"]
         ]
-        prompts = [f"prompts {', '.join(settings.prompts)}"] if settings.prompts else []
+        names = [name for name, text in settings.prompts.items() if text]
+        prompts = [f"prompts {', '.join(names)}"] if names else []
         return ", ".join([f"pooling={'+'.join(heads['pooling'])}", *steps, *length, *prompts])
 
     def for_other_libraries(self, trained):
