@@ -9,6 +9,7 @@ from keras_attn.checkpoints.safetensors_files import read_tensors, write_tensors
 from keras_attn.checkpoints.sentence_transformers_modules import MODULES
 from keras_attn.checkpoints.tensor_map import ExternalTensor, split
 from keras_attn.checkpoints.text_settings import (
+    MIN_LENGTH,
     TextSettings,
     check_bool,
     check_length,
@@ -37,7 +38,8 @@ _ACTIVATIONS = {
 }
 _ACTIVATION = re.compile(r"torch\.nn\.(?:modules\.\w+\.)?(\w+)")
 _VECTOR = "sentence_embedding"
-# Settings of which only one value, or none, is supported.
+# Settings of which only one value, or none, is supported. `model_kwargs` and `model_args`, such as
+# the implementation of attention, do not change the model.
 _NEEDED = {
     "Transformer": {
         "transformer_task": "feature-extraction",
@@ -46,7 +48,7 @@ _NEEDED = {
             "text": {"method": "forward", "method_output_name": "last_hidden_state"}
         },
         **dict.fromkeys(("processing_kwargs", "processor_kwargs", "tokenizer_args"), {}),
-        **dict.fromkeys(("model_kwargs", "model_args", "config_kwargs", "config_args"), {}),
+        **dict.fromkeys(("config_kwargs", "config_args"), {}),
         **dict.fromkeys(("query_length", "document_length", "query_expansion")),
     },
     "Dense": {"module_input_name": _VECTOR, "module_output_name": _VECTOR, "use_residual": False},
@@ -104,7 +106,7 @@ def read_settings(folder, transformer, positions, include_prompt):
     check_length(length, "max_seq_length", path)
     if length is None:  # from version 5 on
         length = read_optional(transformer, "tokenizer_config.json").get("model_max_length")
-        length = length if type(length) is int and length >= 3 else None
+        length = length if type(length) is int and length >= MIN_LENGTH else None
     lengths = [size for size in (length, positions) if size]
     path, found = os.path.join(folder, PROMPTS), read_optional(folder, PROMPTS)
     if found.get("model_type") not in (None, "SentenceTransformer"):

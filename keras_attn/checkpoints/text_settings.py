@@ -82,7 +82,7 @@ def check_prompts(prompts, default, path, field="default_prompt"):
         raise UserError(
             f"prompts must be an object of texts by name. Received: {shorten(prompts)} in {path}"
         )
-    if default is not None and default not in prompts:
+    if default is not None and not (isinstance(default, str) and default in prompts):
         raise UserError(
             f"{field} must be one of the prompts. Received: {shorten(default)} in {path}"
         )

@@ -123,6 +123,7 @@ def test_missing_and_damaged_weights_are_rejected(folder):
         ({"include_prompt": 1}, "include_prompt must be true or false"),
         ({"prompts": None}, "prompts must be an object"),
         ({"default_prompt": "x"}, "default_prompt must be one of the prompts"),
+        ({"default_prompt": ["x"]}, "default_prompt must be one of the prompts"),
     ],
 )
 def test_an_invalid_embedding_json_of_a_workdir_is_rejected(folder, fields, message):
