@@ -15,7 +15,7 @@ from keras_attn.registry import FAMILIES, TASKS
 # Public modules, and what each page says first.
 MODULES = {
     "keras_attn": "Training and loading models.",
-    "keras_attn.layers": "Attention mechanisms and Transformer blocks as Keras layers.",
+    "keras_attn.layers": "Attention mechanisms, Transformer blocks and a CRF as Keras layers.",
     "keras_attn.models": "Backbones, and models for a task.",
     "keras_attn.ops": "Functions of tensors, written with `keras.ops`.",
     "keras_attn.generation": "Decoding with any step function.",

@@ -81,7 +81,7 @@ class FamilyFields:
         libraries: Names of the libraries whose checkpoints are supported, for `--help`.
         config_files: Format by the name of the file that identifies a checkpoint folder, such as
             `{"bert_config.json": "google"}`.
-        huggingface_type: `model_type` in the config.json of transformers; None: not supported.
+        huggingface_types: Values of `model_type` in the config.json of transformers.
         kerashub_backbone: `registered_name` in a KerasHub preset; None: not supported.
         published: Values of the paper for config fields of pretraining, by dotted name, for
             `keras_attn.defaults.as_published`.
@@ -97,7 +97,7 @@ class FamilyFields:
     formats: tuple[str, ...] = ("workdir",)
     libraries: tuple[str, ...] = ()
     config_files: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    huggingface_type: str | None = None
+    huggingface_types: tuple[str, ...] = ()
     kerashub_backbone: str | None = None
     published: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     keras_classes: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)

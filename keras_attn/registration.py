@@ -24,6 +24,7 @@ CLASSES = {
         "AttentiveConvPooling",
         "BahdanauDecoderCell",
         "BilinearScore",
+        "CRF",
         "ConcatScore",
         "CopyDistribution",
         "CosineScore",
@@ -79,6 +80,7 @@ CLASSES = {
         "RecurrentClassifier",
         "RecurrentEncoder",
         "RecurrentLanguageModel",
+        "TokenClassifier",
         "Transformer",
         "XLNet",
         "XLNetClassifier",
@@ -87,7 +89,10 @@ CLASSES = {
     "keras_attn.models.xlnet.layer": ("XLNetLayer",),
     "keras_attn.training.optimizers": ("AdamW", "LAMB"),
 }
-FUNCTIONS = {"keras_attn.ops.activations": ("gelu_erf", "gelu_tanh")}
+FUNCTIONS = {
+    "keras_attn.ops.activations": ("gelu_erf", "gelu_tanh"),
+    "keras_attn.ops.crf": ("crf_loss",),
+}
 
 
 def register_with_keras(classes_of_members=dict):

@@ -158,6 +158,7 @@ TASKS = Registry(
         "embedding": "keras_attn.tasks.embedding",
         "classification": "keras_attn.tasks.classification",
         "span_qa": "keras_attn.tasks.span_qa",
+        "tagging": "keras_attn.tasks.tagging",
         "translation": "keras_attn.tasks.translation",
     },
     TaskFields,

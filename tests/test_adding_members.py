@@ -66,7 +66,7 @@ def add_member(tmp_path, monkeypatch):
     "page, registry, member",
     [
         ("adding_a_family.md", FAMILIES, "electra"),
-        ("adding_a_task.md", TASKS, "tagging"),
+        ("adding_a_task.md", TASKS, "multiple_choice"),
         ("adding_an_engine.md", ENGINES, "jax"),
     ],
 )
@@ -108,11 +108,12 @@ def test_the_family_has_a_config_and_builds_its_models(add_member):
 
 
 def test_the_task_has_a_config_by_its_name_and_from_that_of_another_task(add_member):
-    add_member(TASKS, "keras_attn.tasks.tagging", fields=_block("adding_a_task.md", "TaskFields("))
-    own, selected = defaults.default_config("tagging"), defaults.default_config("classification")
-    defaults.select_task(selected, "tagging")
+    name = "multiple_choice"
+    add_member(TASKS, f"keras_attn.tasks.{name}", fields=_block("adding_a_task.md", "TaskFields("))
+    own, selected = defaults.default_config(name), defaults.default_config("classification")
+    defaults.select_task(selected, name)
     for config in own, selected:
-        assert config.data.scheme == "BIO"
+        assert config.data.answers == 4
     assert dict(defaults.fields(selected)).keys() == dict(defaults.fields(own)).keys() | {
         "data.task"
     }

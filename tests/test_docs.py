@@ -24,6 +24,7 @@ STANDS_FOR = {
     "runs/mini": "bert",
     "runs/reviews": "bert_classifier",
     "runs/gpt2": "gpt2",
+    "runs/ner": "../hugging_face/tagger",
     "runs/squad": "reading",
     "runs/de": "translation",
 }

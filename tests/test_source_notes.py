@@ -52,9 +52,10 @@ def test_a_mechanism_has_a_class_a_command_and_a_test(row):
 
 def test_every_public_attention_layer_is_in_the_table():
     listed = {name for row in ROWS for name in _names(row[2])}
-    # Position encodings of later papers than the notes.
+    # Position encodings of later papers than the notes, and what is no attention.
     others = {
         "AlibiBias",
+        "CRF",
         "LearnedPositionEmbedding",
         "RelativeAttention",
         "RelativePositionBias",

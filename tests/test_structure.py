@@ -192,6 +192,7 @@ def test_formats_of_transformers_have_the_classes_that_tasks_declare():
     assert own.items() <= found.items()
     assert found["BertForSequenceClassification"] == "classification"
     assert found["BertForQuestionAnswering"] == "span_qa"
+    assert found["BertForTokenClassification"] == "tagging"
     own = {"BertForSequenceClassification": "masked_lm"}
     assert own.items() <= models_of(FAMILIES["bert"], "Bert", own).items()
     found = models_of(FAMILIES["gpt2"], "GPT2", {})  # has no model for question answering

@@ -26,6 +26,8 @@ class ExternalTensor:
         own_shape: Shape of the slice of our variable; None: their shape, transposed if
             `transposed`.
         row: Row of their tensor to use, with `own_shape`; None: the whole tensor.
+        skip: Number of rows at the start of their tensor that our variable lacks. They are written
+            as zeros.
 
     Raises:
         ValueError: If `row` is set without `own_shape`.
@@ -36,6 +38,7 @@ class ExternalTensor:
     transposed: bool = False
     own_shape: tuple | None = None
     row: int | None = None
+    skip: int = 0
 
     def __post_init__(self):
         if self.row is not None and self.own_shape is None:
@@ -47,6 +50,8 @@ class ExternalTensor:
     @property
     def own(self):
         """Shape of the slice of our variable."""
+        if self.skip:
+            return (self.shape[0] - self.skip, *self.shape[1:])
         return self.own_shape or (self.shape[::-1] if self.transposed else self.shape)
 
     def fill(self, ours, theirs):
@@ -56,6 +61,9 @@ class ExternalTensor:
             ours: Array of shape `own`.
             theirs: Their array, or an object that returns blocks of it when it is sliced.
         """
+        if self.skip:
+            ours[...] = theirs[self.skip :]
+            return
         if self.own_shape:
             array = theirs[:] if self.row is None else theirs[self.row]
             if self.transposed:
@@ -71,6 +79,8 @@ class ExternalTensor:
 
     def to_external(self, array):
         """Converts a slice of our variable to their tensor, or to a row of it."""
+        if self.skip:
+            return np.pad(array, [(self.skip, 0), *[(0, 0)] * (array.ndim - 1)])
         shape = self.shape if self.row is None else self.shape[1:]
         if self.transposed:
             return _transpose(array).reshape(shape)

@@ -87,7 +87,7 @@ def _detect_model(folder):
     if exists(path):
         found = read_object(path)
         if "model_type" in found:
-            return _named("model_type", found, "huggingface_type", path), "huggingface", found
+            return _named("model_type", found, "huggingface_types", path), "huggingface", found
         if "registered_name" in found:
             return _named("registered_name", found, "kerashub_backbone", path), "kerashub", found
         if "kind" not in found:
@@ -122,8 +122,11 @@ def _detect_model(folder):
 def _named(field, found, attribute, path):
     """Returns the family that a field in config.json of another library names."""
     _check_local(posixpath.dirname(path))
-    names = {getattr(FAMILIES.fields(family), attribute): family for family in FAMILIES}
-    names.pop(None, None)
+    names = {}
+    for family in FAMILIES:
+        values = getattr(FAMILIES.fields(family), attribute) or ()
+        values = (values,) if isinstance(values, str) else values
+        names |= dict.fromkeys(values, family)
     if str(found[field]) not in names:
         raise UserError(
             f"{field} must be one of {', '.join(names)}. "

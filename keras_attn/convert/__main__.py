@@ -6,8 +6,8 @@
 
 huggingface is a folder of transformers with safetensors, sentence_transformers a folder of
 sentence-transformers, kerashub a preset of KerasHub, google and openai are TensorFlow 1
-checkpoints. Other libraries support only their own architectures, such as post-norm BERT
-(model.norm_first=False).
+checkpoints. Other libraries support only their own architectures: kerashub and google post-norm
+BERT (model.norm_first=False).
 
 Formats of each family:
 {formats}

@@ -77,6 +77,8 @@ class TextExamples:
         tokens: `tokenize_texts(texts, text_pairs, tokenizer)`, if already computed.
         token_labels: int32 class indices of the tokens, aligned with `tokens.ids`, instead of
             `labels`; -1 for tokens without a label.
+        token_fields: Further entries of a batch by name: int32 arrays of positive numbers, aligned
+            with `tokens.ids`. They are 0 for special tokens, padding and second texts.
 
     Attributes:
         batch_size: As given.
@@ -112,6 +114,7 @@ class TextExamples:
         windows=None,
         tokens=None,
         token_labels=None,
+        token_fields=None,
     ):
         self._layout = tokenizer.row_layout
         specials = self._layout.count(text_pairs is not None)
@@ -124,7 +127,7 @@ class TextExamples:
         self.num_texts, self.owners = len(texts), np.arange(len(texts))
         self.text_lengths = tokens.row_lengths
         self._labels = None if labels is None else np.asarray(labels)
-        self._token_labels = token_labels
+        self._token_labels, self._token_fields = token_labels, token_fields or {}
         self._weights = np.ones(len(texts), np.float32) if weights is None else weights
         if windows is not None:
             check_windows(windows, length, text_pairs)
@@ -148,8 +151,8 @@ class TextExamples:
         Returns:
             Dictionary of `token_ids`, `segment_ids`, `padding_mask` int32 `(B, T)`, `sample_weight`
             float32 `(B,)` and, if there are labels, `label` `(B,)`, or for labels of tokens
-            `(B, T)`, with -1 for special tokens, padding and second texts. T is the smallest bucket
-            that fits every row.
+            `(B, T)`, with -1 for special tokens, padding and second texts; and `token_fields`
+            `(B, T)`. T is the smallest bucket that fits every row.
         """
         epoch, number = divmod(index, self.num_batches)
         order = self._epoch_order(epoch)
@@ -196,20 +199,23 @@ class TextExamples:
                 ids[row, end] = special_id
                 end[:] += 1
 
-        def put_text(tokens, starts, lengths, labels=None):
+        def put_text(tokens, starts, lengths, fields=()):
             begin = end[:, None].copy()
             end[:] += lengths[rows]
             inside = (column >= begin) & (column < end[:, None])
             places = (starts[rows][:, None] + column - begin)[inside]
             ids[inside] = tokens[places]
-            if labels is not None:
-                arrays["label"] = np.full(ids.shape, -1, np.int32)
-                arrays["label"][inside] = labels[places]
+            for name, values, default in fields:
+                arrays[name] = np.full(ids.shape, default, np.int32)
+                arrays[name][inside] = values[places]
             return begin
 
+        fields = [(name, values, 0) for name, values in self._token_fields.items()]
+        if self._token_labels is not None:
+            fields.append(("label", self._token_labels, -1))
         before, between, after = self._layout[:3]  # if all are empty, a row may be empty
         put(before)
-        begin = put_text(self._ids, self._starts, self._first, self._token_labels)
+        begin = put_text(self._ids, self._starts, self._first, fields)
         if self._paired:
             put(between)
             begin = put_text(self._pair_ids, self._pair_starts, self._second)

@@ -21,11 +21,12 @@ def encoder_tensors(architecture: Mapping, backbone: str, prefix: str) -> Iterat
         architecture: Arguments of the backbone, named as in `BertEncoder`. Embeddings without the
             argument for their number (`max_length` or `num_segments`) are left out, as is the
             pooler without `use_pooler`. `embedding_dim`, if there, is the size of the embeddings
-            and of their norm.
+            and of their norm. With `norm_first`, the norms have the names of RoBERTa-PreLayerNorm.
         backbone: Name of the backbone in our paths, such as "bert_encoder".
         prefix: Prefix of their names, such as "bert.".
     """
     hidden_dim, inner = architecture["hidden_dim"], architecture["intermediate_dim"]
+    norm_first = architecture.get("norm_first", False)
     embedded = embedding_dim(architecture)
     for path, name, rows in (
         ("token_embedding", "word", "vocabulary_size"),
@@ -59,13 +60,11 @@ def encoder_tensors(architecture: Mapping, backbone: str, prefix: str) -> Iterat
             ("feed_forward/output/", "output.dense", (inner, hidden_dim)),
         ):
             yield from dense_tensors(f"{ours}/{path}", f"{theirs}.{name}", shape)
-        for path, name in (
-            ("attention_norm", "attention.output.LayerNorm"),
-            ("feed_forward_norm", "output.LayerNorm"),
-        ):
-            yield from norm_tensors(f"{ours}/{path}", f"{theirs}.{name}", hidden_dim)
-    if architecture.get("norm_first"):  # not in transformers
-        yield from norm_tensors(f"{backbone}/final_norm", f"{prefix}encoder.LayerNorm", hidden_dim)
+        norms = ("attention", "intermediate") if norm_first else ("attention.output", "output")
+        for path, name in zip(("attention_norm", "feed_forward_norm"), norms, strict=True):
+            yield from norm_tensors(f"{ours}/{path}", f"{theirs}.{name}.LayerNorm", hidden_dim)
+    if norm_first:
+        yield from norm_tensors(f"{backbone}/final_norm", f"{prefix}LayerNorm", hidden_dim)
     if architecture.get("use_pooler"):
         yield from dense_tensors(
             f"{backbone}/pooler/", f"{prefix}pooler.dense", (hidden_dim, hidden_dim)

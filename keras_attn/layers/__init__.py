@@ -7,6 +7,7 @@ from keras_attn.layers.attention_pooling import AttentionPooling
 from keras_attn.layers.attentional_interaction import AttentionalInteraction
 from keras_attn.layers.attentive_conv_pooling import AttentiveConvPooling
 from keras_attn.layers.copy_distribution import CopyDistribution
+from keras_attn.layers.crf import CRF
 from keras_attn.layers.expanded_window_attention import ExpandedWindowAttention
 from keras_attn.layers.hard_attention import HardAttention
 from keras_attn.layers.hierarchical_attention import HierarchicalAttention
@@ -56,6 +57,7 @@ __all__ = [
     "AttentiveConvPooling",
     "BahdanauDecoderCell",
     "BilinearScore",
+    "CRF",
     "ConcatScore",
     "CopyDistribution",
     "CosineScore",

@@ -8,10 +8,11 @@ from keras import ops
 from keras_attn.layers.attention_pooling import AttentionPooling
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
-from keras_attn.layers.padded_rnn import bidirectional, pad_empty_axis, run_rnn
+from keras_attn.layers.padded_rnn import bidirectional, run_rnn
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.ops.arguments import require_sizes
 from keras_attn.ops.masks import as_mask
+from keras_attn.ops.time_loop import pad_empty_axis
 from keras_attn.types import Activation, Initializer, Nest, Shape, Tensor
 
 

@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_attn.layers.seeds import seeded_initializer, split_seed
-from keras_attn.ops.sizes import at_least
+from keras_attn.ops.time_loop import pad_empty_axis
 
 # The layer that a `Bidirectional` has copied by its config. If it were freed while Keras loads a
 # model, Keras could take a new object with the same id for one that it has already created.
@@ -39,18 +39,6 @@ def run_rnn(rnn, x, mask=None, initial_state=None, **arguments):
         initial_state,
     )
     return [outputs if padded is x else outputs[:, :length], *states]
-
-
-def pad_empty_axis(x, axis=1):
-    """Pads an axis of size 0 with one entry of zeros, as loops need at least one step.
-
-    Returns the tensor itself if the size is known not to be 0.
-    """
-    size = ops.shape(x)[axis]
-    missing = at_least(size, 1) - size
-    if isinstance(missing, int) and not missing:
-        return x
-    return ops.pad(x, [(0, missing if i == axis else 0) for i in range(len(x.shape))])
 
 
 def with_nonempty_batch(function, *arguments):

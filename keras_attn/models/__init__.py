@@ -23,6 +23,7 @@ from keras_attn.models.recurrent import (
     RecurrentEncoder,
     RecurrentLanguageModel,
 )
+from keras_attn.models.token_classifier import TokenClassifier
 from keras_attn.models.transformer import Transformer
 from keras_attn.models.xlnet import XLNet, XLNetClassifier, XLNetPretrainer
 
@@ -50,6 +51,7 @@ __all__ = [
     "RecurrentClassifier",
     "RecurrentEncoder",
     "RecurrentLanguageModel",
+    "TokenClassifier",
     "Transformer",
     "XLNet",
     "XLNetClassifier",

@@ -2,10 +2,10 @@
 
 from keras import ops
 
-from keras_attn.layers.padded_rnn import pad_empty_axis
 from keras_attn.ops import take_positions
 from keras_attn.ops.masks import as_mask
 from keras_attn.ops.maxima import safe_max
+from keras_attn.ops.time_loop import pad_empty_axis
 
 
 def real_tokens(inputs, ids="token_ids", mask="padding_mask"):

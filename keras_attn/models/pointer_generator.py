@@ -8,7 +8,6 @@ from keras import ops
 from keras_attn.generation.constraints import IMPOSSIBLE
 from keras_attn.layers.copy_distribution import CopyDistribution
 from keras_attn.layers.padded_rnn import bidirectional, recurrent, run_rnn
-from keras_attn.layers.recurrent.time_loop import run_time_loop
 from keras_attn.layers.scores.additive_score import AdditiveScore
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.models.building import needs_weights
@@ -18,6 +17,7 @@ from keras_attn.models.task import Losses, label_weights
 from keras_attn.ops.arguments import require_not_negative, require_sizes
 from keras_attn.ops.coverage import coverage_loss
 from keras_attn.ops.cross_entropy import hits
+from keras_attn.ops.time_loop import run_time_loop
 from keras_attn.ops.weights import masked_softmax, weighted_average
 from keras_attn.types import Nest, Shape, Tensor
 

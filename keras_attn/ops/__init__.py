@@ -3,6 +3,7 @@
 from keras_attn.ops.activations import gelu_erf, gelu_tanh
 from keras_attn.ops.attention import scaled_dot_product_attention
 from keras_attn.ops.coverage import coverage_loss
+from keras_attn.ops.crf import crf_loss
 from keras_attn.ops.cross_entropy import linear_cross_entropy, sparse_cross_entropy
 from keras_attn.ops.gather import take_positions
 from keras_attn.ops.masks import as_mask, causal_mask, combine_masks, pack_mask, padding_mask
@@ -16,6 +17,7 @@ __all__ = [
     "causal_mask",
     "combine_masks",
     "coverage_loss",
+    "crf_loss",
     "gelu_erf",
     "gelu_tanh",
     "linear_cross_entropy",

@@ -21,11 +21,11 @@ def test_sentence_transformers_loads_our_folders_with_equal_embeddings(tmp_path)
     for name in NAMES:
         convert.convert(make_folder(tmp_path / name, name), tmp_path / "runs" / name)
         convert.convert(tmp_path / "runs" / name, written / name, "sentence_transformers")
-    convert.convert(
-        GOLDEN / "hugging_face/classifier", written / "classifier", "sentence_transformers"
-    )
+    others = {"classifier": "hugging_face/classifier", "pre_norm": "workdirs_0_1/bert"}
+    for name, source in others.items():
+        convert.convert(GOLDEN / source, written / name, "sentence_transformers")
     run([environment("sentence-transformers", SENTENCE_TRANSFORMERS), SIDE, written], ROOT)
-    for name in (*NAMES, "classifier"):
+    for name in (*NAMES, *others):
         found = np.load(written / f"{name}.npy", allow_pickle=False)
         expected = load(written / name).embed(TEXTS)
         np.testing.assert_allclose(found, expected, 1e-5, 1e-5, err_msg=name)

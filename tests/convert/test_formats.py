@@ -19,7 +19,10 @@ from tests.support.google_folders import google_weights, write_google
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 HUGGING_FACE, KERAS_HUB = GOLDEN / "hugging_face", GOLDEN / "keras_hub"
-NAMES = ("encoder", "pretraining", "masked_lm", "untied", "classifier", "regression", "reader")
+NAMES = (
+    "encoder", "pretraining", "masked_lm", "untied", "classifier", "regression", "reader", "tagger",
+    "prenorm_encoder", "prenorm_masked_lm", "prenorm_classifier", "prenorm_tagger",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +121,24 @@ def test_transformers_to_workdir_and_back_is_bitwise_identical(name, tmp_path):
     assert first.tokenizer.vocabulary == second.tokenizer.vocabulary
     for field in ("kind", "architecture", "heads", "lowercase", "files"):
         assert getattr(first, field) == getattr(second, field), field
+
+
+def test_a_pre_norm_model_is_exported_to_transformers(tmp_path):
+    source = GOLDEN / "workdirs_0_1/bert"  # with gelu_tanh and next-sentence prediction
+    convert.convert(source, tmp_path / "encoder", "huggingface", task="encoder")
+    first, second = (convert.read(folder) for folder in (source, tmp_path / "encoder"))
+    assert json.loads((tmp_path / "encoder/config.json").read_text())["model_type"] == (
+        "roberta-prelayernorm"
+    )
+    kept = {"initial_attention": second.architecture["initial_attention"]}  # of training only
+    assert second.architecture == {**first.architecture, **kept}
+    for path, value in second.weights.items():
+        np.testing.assert_array_equal(first.weights[path], value, err_msg=path)
+    for task, message in ((None, "next_sentence=False"), ("masked_lm", "mlm_activation=gelu_erf")):
+        with pytest.raises(UserError, match=f"RobertaPreLayerNormForMaskedLM .* has {message}"):
+            convert.convert(source, tmp_path / "other", "huggingface", task=task)
+    with pytest.raises(UserError, match="KerasHub supports only .* norm_first=False"):
+        convert.convert(source, tmp_path / "other", "kerashub", task="encoder")
 
 
 def test_multilabel_classifiers_stay_multilabel(tmp_path):

@@ -148,13 +148,21 @@ def test_modules_of_other_families_are_not_used_and_a_warning_says_so(tmp_path, 
     assert "modules.json of" in capsys.readouterr().err
 
 
-def test_export_rejects_other_heads_and_pre_norm_models(tmp_path):
+def test_export_requires_an_embedding_head(tmp_path):
     folder = make_folder(tmp_path / "model", "dense")
     with pytest.raises(UserError, match="task must be embedding for format=sentence_transformers"):
         convert.convert(folder, tmp_path / "x", "sentence_transformers", task="encoder")
-    with pytest.raises(UserError, match="supports only BERT models trained with norm_first=False"):
-        convert.convert(GOLDEN / "workdirs_0_1/bert", tmp_path / "x", "sentence_transformers")
     assert not (tmp_path / "x").exists()
+
+
+def test_a_pre_norm_model_is_exported_and_read(tmp_path):
+    source = GOLDEN / "workdirs_0_1/bert"
+    convert.convert(source, tmp_path / "model", "sentence_transformers")
+    config = json.loads((tmp_path / "model/config.json").read_text())
+    assert config["model_type"] == "roberta-prelayernorm"
+    found, expected = load(tmp_path / "model"), load(source)
+    np.testing.assert_allclose(found.embed(TEXTS), expected.embed(TEXTS), atol=1e-6)
+    assert found.max_length == expected.max_length
 
 
 def test_the_folders_of_modules_are_downloaded_from_the_hub(golden, tmp_path, monkeypatch):

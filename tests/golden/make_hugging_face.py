@@ -23,6 +23,7 @@ SHAPE = {
     "max_position_embeddings": 16,
     "type_vocab_size": 2,
 }
+PRENORM = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3}
 # Folder: class, further settings, uncased, maximum file size.
 MODELS = {
     "encoder": ("BertModel", {}, True, "1GB"),
@@ -41,6 +42,31 @@ MODELS = {
     ),
     "regression": ("BertForSequenceClassification", {"num_labels": 1}, True, "1GB"),
     "reader": ("BertForQuestionAnswering", {}, True, "1GB"),
+    "tagger": (
+        "BertForTokenClassification",
+        {"id2label": {0: "O", 1: "B-PER", 2: "I-PER", 3: "B-LOC", 4: "I-LOC"}},
+        True,
+        "1GB",
+    ),
+    "prenorm_encoder": ("RobertaPreLayerNormModel", PRENORM, True, "1GB"),
+    "prenorm_masked_lm": (
+        "RobertaPreLayerNormForMaskedLM",
+        {**PRENORM, "hidden_act": "gelu_new"},
+        True,
+        "1GB",
+    ),
+    "prenorm_classifier": (
+        "RobertaPreLayerNormForSequenceClassification",
+        {**PRENORM, "id2label": {0: "bad", 1: "good", 2: "so so"}},
+        True,
+        "1GB",
+    ),
+    "prenorm_tagger": (
+        "RobertaPreLayerNormForTokenClassification",
+        {**PRENORM, "id2label": {0: "O", 1: "B-PER", 2: "I-PER"}},
+        False,
+        "1GB",
+    ),
 }
 OUTPUTS = {
     "last_hidden_state": "sequence_output",
@@ -68,11 +94,15 @@ def make(name, inputs):
     """Writes the folder of a model and returns its outputs."""
     kind, settings, lowercase, max_shard_size = MODELS[name]
     torch.manual_seed(len(name))
-    model = getattr(transformers, kind)(transformers.BertConfig(**SHAPE, **settings)).eval()
+    prenorm = kind.startswith("RobertaPreLayerNorm")
+    config = transformers.RobertaPreLayerNormConfig if prenorm else transformers.BertConfig
+    model = getattr(transformers, kind)(config(**SHAPE, **settings)).eval()
     with torch.no_grad():
         for key, weight in model.named_parameters():
-            norm = "LayerNorm.weight" in key
+            norm = "LayerNorm.weight" in key or "layer_norm.weight" in key
             weight.copy_(0.3 * torch.randn_like(weight) + float(norm))
+            if prenorm and "position_embeddings" in key:
+                weight[0] = 0  # of padding
         if name == "untied":  # two biases; version 5 uses the decoder's
             model.cls.predictions.bias.copy_(model.cls.predictions.decoder.bias)
     model.save_pretrained(FOLDER / name, max_shard_size=max_shard_size)

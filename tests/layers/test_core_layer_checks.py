@@ -75,6 +75,7 @@ CASES = {
         DECODED,
     ),
     "BilinearScore": (layers.BilinearScore, {}, SCORED),
+    "CRF": (layers.CRF, {"allowed_start": [True, True, False, True]}, X),
     "ConcatScore": (layers.ConcatScore, {}, SCORED),
     "CopyDistribution": (
         layers.CopyDistribution,

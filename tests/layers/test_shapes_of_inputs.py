@@ -34,6 +34,7 @@ SINGLE = {
     "MixedAttention": lambda: layers.MixedAttention(2, 4, 1),
     "TransformerEncoderLayer": lambda: layers.TransformerEncoderLayer(2, 8),
     "AttentionPooling": lambda: layers.AttentionPooling(3),
+    "CRF": layers.CRF,
 }
 
 

@@ -16,6 +16,7 @@ from tests.support.numpy_attention import normal
         "ABCNN1Attention",
         "Attention",
         "AttentionPooling",
+        "CRF",
         "LearnedPositionEmbedding",
         "LuongAttention",
         "RelativeAttention xl",

@@ -23,6 +23,7 @@ ONE_INPUT = {
     "ExpandedWindowAttention": (lambda: layers.ExpandedWindowAttention(2, 4, 1), "value_mask"),
     "TransformerEncoderLayer": (lambda: layers.TransformerEncoderLayer(2, 8), "padding_mask"),
     "AttentionPooling": (lambda: layers.AttentionPooling(3), "mask"),
+    "CRF": (layers.CRF, "mask"),
     "SequenceToVector": (lambda: layers.SequenceToVector("mean"), "mask"),
     "PositionwiseFeedForward": (lambda: layers.PositionwiseFeedForward(5), None),
 }

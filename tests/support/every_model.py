@@ -33,6 +33,17 @@ def _answered():
     return {**_texts(), "label": np.zeros((ROWS, 2))}  # no answer
 
 
+def _tagged():
+    real = TEXTS[:ROWS] > 0
+    words = (1 + np.arange(LENGTH) // 2) * real  # of two tokens
+    first = np.diff(words, axis=1, prepend=0) > 0
+    return {
+        **_texts(),
+        "word_ids": words,
+        "label": np.where(first, np.arange(ROWS)[:, None] % 3, -1),
+    }
+
+
 def _masked():
     numbers = np.arange(ROWS)
     return {
@@ -115,6 +126,10 @@ TASKS = {
         lambda: models.RecurrentLanguageModel(_recurrent(bidirectional=False, reduce="last")),
         _one_segment,
     ),
+    "TokenClassifier": (
+        lambda: models.TokenClassifier(_bert(), 3, dropout=0.0, word_vector="mean", crf=True),
+        _tagged,
+    ),
     "XLNetClassifier": (lambda: models.XLNetClassifier(_xlnet(), 3, dropout=0.0), _labelled),
     "XLNetPretrainer": (lambda: models.XLNetPretrainer(_xlnet()), _permuted),
     "Transformer": (lambda: models.Transformer(12, 1, 8, 2, dropout=0.0, seed=0), _translated),
@@ -144,7 +159,7 @@ EVERY_MODEL = {**BACKBONES, **TASKS}
 # All backbones, each head on one of them, and each model of its own.
 ONE_OF_EACH_KIND = [
     *BACKBONES, "BertClassifier", "BertQuestionAnswerer", "GPT2LanguageModel", "XLNetPretrainer",
-    "Transformer", "BahdanauSeq2Seq", "ABCNN", "AttentionalFactorizationMachine",
+    "TokenClassifier", "Transformer", "BahdanauSeq2Seq", "ABCNN", "AttentionalFactorizationMachine",
     "HierarchicalAttentionNetwork", "PointerGenerator", "PointerNetwork",
 ]  # fmt: skip
 

@@ -114,6 +114,7 @@ ZERO = {
     "AttentionPooling lengths": (lambda: layers.AttentionPooling(3, seed=1), alone(name="lengths")),
     "AttentionalInteraction": (lambda: layers.AttentionalInteraction(3, seed=1), alone()),
     "AttentiveConvPooling": (lambda: layers.AttentiveConvPooling(3, 3, 2, seed=1), alone()),
+    "CRF": (layers.CRF, alone()),
     "ExpandedWindowAttention": (
         lambda: layers.ExpandedWindowAttention(2, 2, 1, 1, global_tokens=1, seed=1),
         SELF,

@@ -29,7 +29,7 @@ FIELDS = FamilyFields(
     libraries=("transformers", "openai/gpt-2", "KerasHub"),
     formats=("workdir", "huggingface", "kerashub", "openai"),
     config_files={"hparams.json": "openai"},
-    huggingface_type="gpt2",
+    huggingface_types=("gpt2",),
     kerashub_backbone="keras_hub>GPT2Backbone",
     model=_MODEL,
 )

@@ -35,6 +35,6 @@ FIELDS = FamilyFields(
     libraries=("transformers", "zihangdai/xlnet"),
     formats=("workdir", "huggingface", "google"),
     config_files={"xlnet_config.json": "google"},
-    huggingface_type="xlnet",
+    huggingface_types=("xlnet",),
     model=_MODEL,
 )

@@ -13,7 +13,6 @@ from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.padded_rnn import add_embedding
 from keras_attn.layers.recurrent.time_loop import (
     advance_seeds,
-    run_time_loop,
     step_seeds,
     without_weight_gradients,
 )
@@ -21,6 +20,7 @@ from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer,
 from keras_attn.layers.shapes import require_axes
 from keras_attn.ops.arguments import require_probabilities, require_rates, require_sizes
 from keras_attn.ops.products import linear
+from keras_attn.ops.time_loop import run_time_loop
 from keras_attn.types import LayerLike, Nest, Shape, Tensor
 
 LEVELS = "sequence", "token"

@@ -7,10 +7,10 @@ from keras import ops
 
 from keras_attn.layers.abcnn1_attention import ABCNN1Attention
 from keras_attn.layers.abcnn2_pooling import ABCNN2Pooling
-from keras_attn.layers.padded_rnn import pad_empty_axis
 from keras_attn.layers.seeds import seeded_initializer
 from keras_attn.ops.arguments import require_sizes
 from keras_attn.ops.matches import match_matrix, window_sums
+from keras_attn.ops.time_loop import pad_empty_axis
 from keras_attn.types import Tensor
 
 

@@ -10,6 +10,7 @@ from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.models.bert.encoder import BertEncoder
 from keras_attn.models.task import TaskModel, label_weights, mask_weights
 from keras_attn.ops import sparse_cross_entropy, take_positions
+from keras_attn.ops.activations import get_activation
 from keras_attn.ops.cross_entropy import hits, vocabulary_losses
 from keras_attn.types import Shape, Tensor
 
@@ -27,6 +28,7 @@ class BertPretrainer(TaskModel, keras.Model):
         next_sentence: Whether to train next-sentence prediction; requires the backbone's pooler.
         tie_embeddings: Whether the masked LM output shares the token embeddings, as in BERT, or has
             its own embedding matrix.
+        mlm_activation: Activation of the masked language model head; defaults to the backbone's.
         seed: Integer seed of the initial weights; defaults to the backbone's.
 
     Call arguments:
@@ -75,6 +77,7 @@ class BertPretrainer(TaskModel, keras.Model):
         backbone: BertEncoder,
         next_sentence: bool = True,
         tie_embeddings: bool = True,
+        mlm_activation: str | None = None,
         seed: int | None = None,
         name: str | None = "bert_pretrainer",
         **kwargs: Any,
@@ -87,6 +90,7 @@ class BertPretrainer(TaskModel, keras.Model):
             )
         self.next_sentence = next_sentence
         self.tie_embeddings = tie_embeddings
+        self.mlm_activation = mlm_activation
 
     @classmethod
     def head_names(cls, **heads: Any) -> list[str]:
@@ -106,7 +110,9 @@ class BertPretrainer(TaskModel, keras.Model):
         size = getattr(backbone, "embedding_dim", backbone.hidden_dim)
         self.mlm_dense = keras.layers.Dense(
             size,
-            activation=backbone.activation,
+            activation=backbone.activation
+            if self.mlm_activation is None
+            else get_activation(self.mlm_activation),
             kernel_initializer=seeded_initializer(initializer, seeds[0]),
             dtype=self.dtype_policy,
             name="mlm_dense",
@@ -204,4 +210,5 @@ class BertPretrainer(TaskModel, keras.Model):
             **super().get_config(),
             "next_sentence": self.next_sentence,
             "tie_embeddings": self.tie_embeddings,
+            "mlm_activation": self.mlm_activation,
         }

@@ -4,8 +4,8 @@ import dataclasses
 
 from keras import ops
 
-from keras_attn.layers.recurrent.time_loop import run_time_loop
 from keras_attn.ops import kernels
+from keras_attn.ops.time_loop import run_time_loop
 from keras_attn.types import Tensor
 
 _KERNELS = kernels.of_backend("tensorflow")

@@ -8,12 +8,13 @@ import keras
 from keras import ops
 
 from keras_attn.layers.hierarchical_attention import HierarchicalAttention, level_names
-from keras_attn.layers.padded_rnn import pad_empty_axis, with_nonempty_batch
+from keras_attn.layers.padded_rnn import with_nonempty_batch
 from keras_attn.layers.seeds import split_seed
 from keras_attn.models.recurrent.document_units import split_units
 from keras_attn.models.text_encoder import TextEncoder
 from keras_attn.ops.arguments import require_each, require_sizes
 from keras_attn.ops.masks import as_mask
+from keras_attn.ops.time_loop import pad_empty_axis
 from keras_attn.types import Shape, Tensor
 
 ENCODERS = "gru", "none"

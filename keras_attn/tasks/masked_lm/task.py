@@ -76,7 +76,8 @@ class MaskedLM(Task):
         return max_predictions(data)
 
     def complete_heads(self, heads, config, files):
-        return with_defaults(heads, {"next_sentence": True, "tie_embeddings": True})
+        known = {"next_sentence": True, "tie_embeddings": True, "mlm_activation": None}
+        return with_defaults(heads, known)
 
     def load(self, trained, precision):
         require_float32(trained, precision)
@@ -102,7 +103,9 @@ def _heads(run):
             "data.segments=sentence_order requires the head of model.next_sentence. "
             "Received: model.next_sentence=False"
         )
-    return {"next_sentence": next_sentence, "tie_embeddings": known.get("tie_embeddings", True)}
+    kept = {name: known[name] for name in ("mlm_activation",) if known.get(name) is not None}
+    tied = known.get("tie_embeddings", True)
+    return {"next_sentence": next_sentence, "tie_embeddings": tied, **kept}
 
 
 def _changed_segment_head(run, model):

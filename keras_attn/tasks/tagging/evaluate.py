@@ -1,0 +1,38 @@
+"""Evaluation of taggers on sentences with tags."""
+
+from keras_attn.tasks.tagging.metrics import metric_names, scores_by_type, tag_metrics
+from keras_attn.tasks.tagging.prediction_files import options_of
+from keras_attn.tasks.tagging.sentences import encode_tags, read_sentences
+from keras_attn.tasks.tagging.splits import with_iob2
+
+
+def evaluate(tagger, data, batch_size, reading):
+    """Evaluates a tagger on labeled sentences.
+
+    Args:
+        tagger: `Tagger`.
+        data: CoNLL, CoNLL-U or JSONL file, or a glob.
+        batch_size: Batch size; the results do not depend on it.
+        reading: Arguments of `SentenceFile`; a value None: as in training.
+
+    Returns:
+        Dict of the metrics, `examples`, `words`, `skipped` and `types`: scores by type.
+
+    Raises:
+        UserError: If the data or a tag are invalid.
+    """
+    trained = tagger.config["data"]
+    options = options_of(tagger, reading)
+    sentences = read_sentences(data, **options)
+    sentences = with_iob2(sentences, trained["scheme"], options["on_bad_text"])
+    encode_tags(sentences, tuple(tagger.labels))  # raises for unknown tags
+    metric_names(tagger.scheme)  # raises without seqeval, before the prediction
+    predicted = [found["tags"] for found in tagger.tag(sentences.words, batch_size)]
+    actual = [row.tags for row in sentences.rows]
+    return {
+        **tag_metrics(actual, predicted, tagger.scheme),
+        "examples": len(sentences),
+        "words": sentences.num_words,
+        "skipped": sentences.skipped,
+        "types": scores_by_type(actual, predicted, tagger.scheme),
+    }
