@@ -5,8 +5,9 @@
         --output=vectors.npy
     zcat texts.txt.gz | python -m finetune.embed --workdir=runs/mini --input=- --format=lines
 
-The output has one row per text, in the same order: a float32 array in a .npy file, or one list of
-numbers per line in a .jsonl file and on the terminal.
+A model of sentence-transformers keeps its pooling, dense layers, normalization, prompts and maximum
+length. The output has one row per text, in the same order: a float32 array in a .npy file, or one
+list of numbers per line in a .jsonl file and on the terminal.
 """
 
 from absl import flags
@@ -41,9 +42,16 @@ def define_flags():
     define_max_line()
     flags.DEFINE_enum(
         "pooling",
-        "mean",
-        ["mean", "cls"],
-        "Pooling: mean over all tokens, or cls (the first token).",
+        None,
+        ["mean", "cls", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"],
+        "Pooling of the token vectors, such as mean or cls (the first token), without dense layers "
+        "and normalization; if unset, as the model specifies, else mean.",
+    )
+    flags.DEFINE_string(
+        "prompt",
+        None,
+        "Name of a prompt of the model, or a text to put before each text, such as 'query: '; if "
+        "unset, the default of the model.",
     )
     flags.DEFINE_bool(
         "lowercase", None, "Whether to lower-case text, if the checkpoint does not specify it."
@@ -62,6 +70,7 @@ def main():
     options = {
         "output": values.output,
         "pooling": values.pooling,
+        "prompt": values.prompt,
         "lowercase": values.lowercase,
         "batch_size": values.batch_size,
     }

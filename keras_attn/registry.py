@@ -155,6 +155,7 @@ TASKS = Registry(
         "causal_lm": "keras_attn.tasks.causal_lm",
         "permutation_lm": "keras_attn.tasks.permutation_lm",
         "backbone": "keras_attn.tasks.backbone",
+        "embedding": "keras_attn.tasks.embedding",
         "classification": "keras_attn.tasks.classification",
         "span_qa": "keras_attn.tasks.span_qa",
         "tagging": "keras_attn.tasks.tagging",

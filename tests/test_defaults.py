@@ -165,6 +165,7 @@ def test_the_configs_of_other_families_have_the_fields_of_their_task(name, famil
 def test_the_help_names_the_libraries_whose_checkpoints_a_family_supports(family, task):
     libraries = {
         "huggingface": "transformers",
+        "sentence_transformers": "sentence-transformers",
         "kerashub": "KerasHub",
         "openai": "openai/gpt-2",
         "google": {"bert": "google-research/bert"}.get(family, "zihangdai/xlnet"),

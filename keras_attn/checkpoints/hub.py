@@ -32,12 +32,21 @@ def local_folder(source):
         ) from error
     name, _, revision = source.removeprefix(PREFIX).partition("@")
     try:
-        return huggingface_hub.snapshot_download(
+        folder = huggingface_hub.snapshot_download(
             name,
             revision=revision or None,
             allow_patterns=_FILES,
             ignore_patterns=["*/*"],  # other formats
         )
+        if folders := _module_folders(folder):
+            huggingface_hub.snapshot_download(
+                name,
+                revision=os.path.basename(folder),  # the same commit
+                allow_patterns=[f"{module}/{file}" for module in folders for file in _FILES],
+            )
+        return folder
+    except UserError:
+        raise
     except huggingface_hub.utils.RepositoryNotFoundError as error:
         raise UserError(
             f"The Hugging Face Hub has no public model {name!r}. Received: {source}"
@@ -48,6 +57,14 @@ def local_folder(source):
             f"{first_line(error)[:200]}. Without a network, use a downloaded folder or pretrain a "
             "model: python -m pretrain --workdir=runs/mini …"
         ) from error
+
+
+def _module_folders(folder):
+    """Returns the names of the folders that modules.json lists; [] without the file."""
+    # Imported here, as it imports TensorFlow, which commands silence first.
+    from keras_attn.checkpoints.sentence_transformers_modules import has_modules, module_folders
+
+    return module_folders(folder) if has_modules(folder) else []
 
 
 def require_folder(source):

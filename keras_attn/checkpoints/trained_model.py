@@ -59,6 +59,12 @@ class TrainedModel:
         """SHA-256 of all weights."""
         return digest(self.weights)
 
+    @property
+    def backbone_weights(self) -> dict:
+        """The weights of the backbone, without those of the head."""
+        prefix = f"{self.family.backbone_name}/"
+        return {path: self.weights[path] for path in self.weights if path.startswith(prefix)}
+
     def with_text(self, lowercase: bool | None, name: str = "lowercase") -> "TrainedModel":
         """Returns the model with `lowercase` and a matching tokenizer.
 

@@ -11,7 +11,7 @@ from reprlib import repr as shorten
 from typing import TYPE_CHECKING, Any
 
 from keras_attn.checkpoints.hub import local_folder, suggest_folder
-from keras_attn.errors import UserError, first_line, nearest
+from keras_attn.errors import UserError, first_line, nearest, warn_once
 from keras_attn.registry import FAMILIES, TASKS, family_and_task
 
 if TYPE_CHECKING:
@@ -59,6 +59,24 @@ def detect(folder: str) -> tuple[str, str]:
 
 def _detect(folder):
     """Returns (family, format, content of config.json or None); see `detect`."""
+    from keras_attn.checkpoints.sentence_transformers_modules import (
+        FORMAT,
+        MODULES,
+        has_modules,
+        read_modules,
+    )
+
+    if not has_modules(folder):
+        return _detect_model(folder)
+    family, format, config = _detect_model(read_modules(folder)[0].folder)
+    if format == "huggingface" and FORMAT in FAMILIES.fields(family).formats:
+        return family, FORMAT, config
+    warn_once(f"warning: {MODULES} of {folder} is not used for the family {family}")
+    return family, format, config
+
+
+def _detect_model(folder):
+    """Returns the same for a folder without modules."""
     # Imported here, so that `python -m keras_attn.convert` can silence TensorFlow first.
     from keras_attn.checkpoints.safetensors_files import PICKLES, pickle_error
     from keras_attn.checkpoints.tensorflow_files import folder_and_name
@@ -223,14 +241,20 @@ def convert(
             f"Received: format={format}{nearest(format, formats)}"
         )
     _check_empty(target)  # before the source is read
-    trained = _read(folder)
+    trained, module = _read(folder), _module(family, format)
+    # A format of one task only writes its heads.
+    heads = getattr(module, "HEADS", None)
+    if heads and task is None and trained.task != head_choices()[heads][0]:
+        task = heads
     trained, new = with_heads(trained, task, new_heads)
+    if heads and trained.task != head_choices()[heads][0]:
+        raise UserError(f"task must be {heads} for format={format}. Received: task={task}")
     trained = trained.with_text(lowercase)
-    if format != "workdir":
+    if format != "workdir" and not heads:
         trained = TASKS[trained.task].for_other_libraries(trained)
     try:
         with _empty_folder(target):
-            _module(family, format).write(target, trained)
+            module.write(target, trained)
     except (OSError, tf.errors.OpError) as error:
         reason = getattr(error, "strerror", None) or first_line(error)
         raise UserError(

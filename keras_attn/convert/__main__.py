@@ -4,9 +4,10 @@
     python -m keras_attn.convert --from=uncased_L-12_H-768_A-12 --lowercase --to=runs/base
     python -m keras_attn.convert --from=runs/base --format=huggingface --to=base-for-transformers
 
-huggingface is a folder of transformers with safetensors, kerashub a preset of KerasHub, google and
-openai are TensorFlow 1 checkpoints. Other libraries support only their own architectures: kerashub
-and google post-norm BERT (model.norm_first=False).
+huggingface is a folder of transformers with safetensors, sentence_transformers a folder of
+sentence-transformers, kerashub a preset of KerasHub, google and openai are TensorFlow 1
+checkpoints. Other libraries support only their own architectures: kerashub and google post-norm
+BERT (model.norm_first=False).
 
 Formats of each family:
 {formats}

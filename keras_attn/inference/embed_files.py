@@ -20,9 +20,9 @@ CHUNK = 4096  # rows in memory
 OUTPUTS = (".npy", ".jsonl")
 
 
-def embed_texts(folder, texts, output="-", *, pooling="mean", lowercase=None, batch_size=64):
+def embed_texts(folder, texts, output="-", *, lowercase=None, **options):
     """Writes a vector for each text; see `embed_file`."""
-    _embed(folder, iter(texts), output, pooling, lowercase, batch_size)
+    _embed(folder, iter(texts), output, lowercase, options)
 
 
 def embed_file(
@@ -31,9 +31,10 @@ def embed_file(
     column="text",
     output="-",
     *,
-    pooling="mean",
+    pooling=None,
     lowercase=None,
     batch_size=64,
+    prompt=None,
     **reading,
 ):
     """Writes a vector for each row of a file, in constant memory.
@@ -43,21 +44,20 @@ def embed_file(
         source: TSV, CSV, JSONL, Parquet or .txt file, a glob, or `-` for standard input.
         column: Text column.
         output: .npy or .jsonl file; `-` for standard output, as JSONL.
-        pooling, batch_size: See `Embedder.embed`.
+        pooling, batch_size, prompt: See `Embedder.embed`.
         lowercase: See `load`.
         reading: `format`, `encoding`, `on_bad_text`, `max_line`; see `iterate_rows`.
     """
     rows = iterate_rows(source, text=column, **reading)
-    count = _embed(
-        folder, (row.text for row in rows), output, pooling, lowercase, batch_size, source
-    )
+    options = {"pooling": pooling, "batch_size": batch_size, "prompt": prompt}
+    count = _embed(folder, (row.text for row in rows), output, lowercase, options, source)
     print(
         f"{counted(count, 'text')} embedded, {sum(rows.skipped.values()):,} skipped",
         file=sys.stderr,
     )
 
 
-def _embed(folder, texts, output, pooling, lowercase, batch_size, source=None):
+def _embed(folder, texts, output, lowercase, options, source=None):
     with opened(output, OUTPUTS, binary=(".npy",), inputs=(source,), workdir=folder) as file:
         model = load(folder, lowercase)
         if not isinstance(model, Embedder):
@@ -66,7 +66,7 @@ def _embed(folder, texts, output, pooling, lowercase, batch_size, source=None):
                 f"Received: {folder}, a model for {model.task}"
             )
         chunks = (
-            model.embed(chunk, pooling, batch_size)
+            model.embed(chunk, **options)
             for chunk in iter(lambda: list(itertools.islice(texts, CHUNK)), [])
         )
         count = (_write_array if output.endswith(".npy") else _write_lines)(file, chunks)

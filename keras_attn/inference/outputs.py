@@ -24,6 +24,9 @@ _LIBRARY_FILES = {
     "added_tokens.json",
     "generation_config.json",
     "metadata.json",
+    "modules.json",
+    "sentence_bert_config.json",
+    "config_sentence_transformers.json",
     "model.safetensors.index.json",
 }
 

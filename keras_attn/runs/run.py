@@ -16,7 +16,7 @@ from keras_attn.data.sources.files import file_sha256
 from keras_attn.data.sources.streams import check_streams_differ, display_name
 from keras_attn.defaults import ENDS, declared, fields, match_task
 from keras_attn.errors import UserError, forget_warnings, warn
-from keras_attn.registry import ENGINES, UNRECORDED_ENGINE, kind_of
+from keras_attn.registry import ENGINES, TASKS, UNRECORDED_ENGINE, kind_of
 from keras_attn.runs.config_checks import check_batch_size, check_eval_batch_size, check_fields
 from keras_attn.runs.step_memory import choose_sizes
 from keras_attn.saved_config import changed_fields, check_same, fields_to_keep
@@ -206,6 +206,10 @@ class Run:
                 f"pretrained must be a {wanted}. "
                 f"Received: {source}, a model of {trained.family.title} ({trained.kind})"
             )
+        if trained.task != self.task.name and (
+            unused := TASKS[trained.task].describe_head(trained)
+        ):
+            self.say(f"parts of pretrained that are not used: {unused}")
         return trained
 
     def _set_lowercase(self):

@@ -265,6 +265,14 @@ class Task:
             f"`{self.command}`. Received: {model.path}"
         )
 
+    def describe_head(self, trained: Any) -> str:
+        """Returns settings without weights that runs of other tasks do not take from a model.
+
+        Args:
+            trained: `TrainedModel`, whose weights another task trains; "" if there are none.
+        """
+        return ""
+
     # Checkpoints of other libraries. A family that supports `transformers` converts models of tasks
     # with `TaskFields.huggingface_class`; these methods describe their head.
 

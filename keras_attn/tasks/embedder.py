@@ -5,10 +5,12 @@ import collections
 import numpy as np
 from keras import ops
 
+from keras_attn.checkpoints.text_settings import TextSettings
 from keras_attn.data.batches import TableBatches
 from keras_attn.data.text_examples import TextExamples, mean_by_text
-from keras_attn.errors import UserError
+from keras_attn.errors import UserError, check_choice, nearest
 from keras_attn.io.finite import check_outputs
+from keras_attn.models.text_embedder import POOLINGS, pool
 from keras_attn.ops.inference import inference_function
 from keras_attn.visualize import attention_of_text
 
@@ -27,6 +29,7 @@ class Embedder:
         model: The Keras model.
         tokenizer: Its tokenizer.
         config: Config of its run.
+        text_settings: `TextSettings`: maximum length, prompts and lower-casing of embeddings.
         cut: `Counter` of truncated texts by maximum length in tokens.
     """
 
@@ -34,6 +37,7 @@ class Embedder:
         self.cut = collections.Counter()
         self.task, self.path = trained.task, trained.path
         self.tokenizer, self.config = trained.tokenizer, trained.config
+        self.text_settings = trained.files.get("text", TextSettings())
         self.model = trained.make_model()
         self._requires_pairs = trained.family.requires_pairs
         self._run = inference_function(
@@ -47,53 +51,97 @@ class Embedder:
     def max_length(self):
         """Maximum number of tokens of a text, with special tokens."""
         backbone = getattr(self.model, "backbone", self.model)
-        return (
+        length = (
             getattr(backbone, "max_length", None) or self.config["data"].get("length") or MAX_LENGTH
         )
+        return min(length, self.text_settings.max_length or length)
 
     @property
     def length(self):
         """Row length: as in training, else `max_length`."""
         return min(self.config["data"].get("length") or self.max_length, self.max_length)
 
-    def embed(self, texts, pooling="mean", batch_size=64):
+    def embed(self, texts, pooling=None, batch_size=64, prompt=None):
         """Returns embeddings of texts.
 
         Args:
             texts: List of strings, which are truncated to `max_length`.
-            pooling: "mean", the mean vector of all tokens, or "cls", the vector of the first one.
+            pooling: One of `keras_attn.models.text_embedder.POOLINGS`, such as "mean" (of all
+                tokens) or "cls" (the first token), without the head of the model. None: the head of
+                the model, with its pooling, dense layers and normalization, or "mean" for a model
+                without one.
             batch_size: Batch size; the results do not depend on it.
+            prompt: Name of a prompt of the model, or a text to put before each text, such as
+                "query: "; "": no prompt; None: the model's default.
 
         Returns:
             float32 `(N, D)`.
 
         Raises:
-            UserError: If the pooling is not supported, or the model encodes pairs of texts only.
+            UserError: If the pooling or the prompt is not supported, or the model encodes pairs of
+                texts only.
         """
         if self._requires_pairs:
             raise UserError(
                 "The model encodes pairs of texts and has no embeddings of single texts. "
                 f"Received: {self.path}"
             )
-        if pooling not in ("mean", "cls"):
-            raise UserError(f"pooling must be mean or cls. Received: pooling={pooling}")
+        if pooling is not None:
+            check_choice("pooling", pooling, POOLINGS)
         if pooling == "cls" and not self.tokenizer.row_layout.before:
             raise UserError(
                 "pooling must be mean for a model without a [CLS] token at the start. "
                 "Received: pooling=cls"
             )
-        texts = listed(texts)
+        prompt = self._prompt(prompt)
+        texts = [self._input(prompt + text) for text in listed(texts)]
+        skipped = self._unpooled(prompt)
 
         def vectors(batch):
-            hidden = self._run(batch)["sequence_output"]
-            if pooling == "cls":
-                return ops.convert_to_numpy(hidden[:, 0])
-            real = ops.cast(batch["padding_mask"], hidden.dtype)[:, :, None]
-            return ops.convert_to_numpy(ops.sum(hidden * real, 1) / ops.sum(real, 1))
+            mask = batch["padding_mask"] * (np.arange(batch["padding_mask"].shape[1]) >= skipped)
+            outputs = self._run({**batch, "pooling_mask": mask.astype(np.int32)})
+            if pooling is None and "embedding" in outputs:
+                return ops.convert_to_numpy(outputs["embedding"])
+            return ops.convert_to_numpy(pool(outputs["sequence_output"], mask, pooling or "mean"))
 
-        size = getattr(self.model, "backbone", self.model).hidden_dim
         rows = self._by_batch(vectors, texts, None, batch_size, self.max_length)
-        return np.concatenate([np.zeros((0, size), np.float32), *rows])
+        return np.concatenate([np.zeros((0, self._size(pooling)), np.float32), *rows])
+
+    def _size(self, pooling):
+        """Returns the size of the embeddings."""
+        size = getattr(self.model, "backbone", self.model).hidden_dim
+        head = None if pooling else getattr(self.model, "embedding_head", None)
+        return head.output_dim(size) if head else size
+
+    def _prompt(self, prompt):
+        """Returns the text of a prompt; see `embed`."""
+        prompts = self.text_settings.prompts
+        prompt = self.text_settings.default_prompt if prompt is None else prompt
+        if isinstance(prompt, str) and prompt in prompts:
+            return prompts[prompt]
+        # A single word is a misspelled name: as a text it would join the first word of each text.
+        if isinstance(prompt, str) and prompt.isascii() and prompt.isidentifier():
+            raise UserError(
+                f"prompt must be {', '.join(prompts) or 'a text'}"
+                f"{' or a text' if prompts else ''} that ends in a space or punctuation, such as "
+                f"'query: '. Received: prompt={prompt!r}{nearest(prompt, prompts)}"
+            )
+        if not isinstance(prompt, str | type(None)):
+            raise UserError(f"prompt must be a string. Received: prompt={prompt!r:.50}")
+        return prompt or ""
+
+    def _input(self, text):
+        """Returns a text as the tokenizer receives it."""
+        lowers = self.text_settings.lowercase and not getattr(self.tokenizer, "lowercase", False)
+        return text.lower() if lowers else text
+
+    def _unpooled(self, prompt):
+        """Returns how many tokens at the start of each row are not pooled."""
+        if not prompt or self.text_settings.include_prompt:
+            return 0
+        layout = self.tokenizer.row_layout
+        ids, _ = self.tokenizer.encode([self._input(prompt)])
+        return min(len(layout.before) + len(ids), self.max_length - len(layout.after))
 
     def encode(self, texts, text_pairs=None):
         """Returns a batch of the model, with truncated and padded texts.

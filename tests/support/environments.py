@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 # The last two for the tokenizer of XLNet.
 TRANSFORMERS = ["torch==2.13.0", "transformers>=5,<6", "numpy", "sentencepiece", "protobuf"]
+SENTENCE_TRANSFORMERS = ["torch==2.13.0", "sentence-transformers>=6,<7"]
 
 
 def environment(name, requirements):

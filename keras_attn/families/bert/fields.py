@@ -57,8 +57,8 @@ _MODEL = {
 
 FIELDS = FamilyFields(
     name="bert",
-    libraries=("transformers", "google-research/bert", "KerasHub"),
-    formats=("workdir", "huggingface", "kerashub", "google"),
+    libraries=("transformers", "sentence-transformers", "google-research/bert", "KerasHub"),
+    formats=("workdir", "huggingface", "sentence_transformers", "kerashub", "google"),
     config_files={"bert_config.json": "google"},
     huggingface_types=("bert", "roberta-prelayernorm"),
     kerashub_backbone="keras_hub>BertBackbone",

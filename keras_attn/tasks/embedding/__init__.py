@@ -1,0 +1,1 @@
+"""Embeddings of texts with a head: pooling, dense layers and normalization."""
