@@ -38,7 +38,7 @@ class CRF(CheckedLayer):
 
     Sequences with a forbidden start, transition or end have probability 0 and are never decoded;
     their log likelihood is about -1e30, so a loss of that size means that a target is forbidden.
-    If all sequences of a row are forbidden, as it may happen in a row of one position, the
+    If all sequences of a row are forbidden, which can happen in a row of one position, the
     constraint that cannot be met counts as a uniform distribution.
 
     Args:

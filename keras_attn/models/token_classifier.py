@@ -41,7 +41,7 @@ class TokenClassifier(TaskModel, keras.Model):
 
     Returns:
         The backbone's dictionary and `logits` `(B, T, K)` in float32. Without `training` also
-        `tags` int32 `(B, T)`, the most probable tags, jointly of a row with `crf`; and
+        `tags` int32 `(B, T)`, the most probable tags, decoded jointly per row with `crf`; and
         `tag_probabilities` `(B, T)`, the probability of each. They are valid at the first tokens
         of words.
 
@@ -132,9 +132,9 @@ class TokenClassifier(TaskModel, keras.Model):
         logits = self.logits_dense(hidden)
         outputs = {**outputs, "logits": logits}
         if self.crf and "label" in inputs:
-            labels = ops.cast(inputs["label"], "int32")
+            # Words of -1, the context of a window, are marginalized: the chain is that of `decode`.
             outputs["log_likelihood"] = self.crf_layer.log_likelihood(
-                logits, ops.maximum(labels, 0), mask=ops.greater_equal(labels, 0)
+                logits, ops.cast(inputs["label"], "int32"), mask=_first_tokens(inputs)
             )
         return outputs if training else {**outputs, **self._predicted(logits, inputs)}
 

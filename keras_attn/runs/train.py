@@ -27,6 +27,7 @@ def train(run, plan, hashes):
             weight_decay=options.weight_decay,
             beta_2=options.get("beta_2", 0.999),
             layer_decay=options.get("layer_decay", 1.0),
+            rate_factors={name: rate / options.learning_rate for name, rate in plan.rates.items()},
         )
     steps = total_steps(options, batches.num_batches)
     _print_summary(run, plan, model, steps)

@@ -31,6 +31,8 @@ class Plan:
         notes: Function that returns further entries of results.json; None: no entries.
         finish: Function of the results that writes reports and baselines at the end of a run; None:
             no reports.
+        rates: Peak learning rates of layers of the task model, by name, in place of
+            `train.learning_rate`. These layers have no weight decay.
     """
 
     architecture: dict
@@ -45,6 +47,7 @@ class Plan:
     best: Any = None
     notes: Callable | None = None
     finish: Callable | None = None
+    rates: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
 
 class Task:

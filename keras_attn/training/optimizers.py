@@ -167,7 +167,15 @@ def _adam(m, v, c1, c2, epsilon):
 
 
 def make_optimizer(
-    name, model, *, weight_decay=0.01, beta_1=0.9, beta_2=0.999, epsilon=1e-6, layer_decay=1.0
+    name,
+    model,
+    *,
+    weight_decay=0.01,
+    beta_1=0.9,
+    beta_2=0.999,
+    epsilon=1e-6,
+    layer_decay=1.0,
+    rate_factors=None,
 ):
     """Makes and builds an optimizer, whose learning rate the engine sets in every step.
 
@@ -179,6 +187,8 @@ def make_optimizer(
         weight_decay, beta_1, beta_2, epsilon: See `AdamW` and `LAMB`.
         layer_decay: Factor of the learning rate from each layer of the backbone to the one below;
             heads have the full rate (Howard & Ruder, 2018, section 3.2).
+        rate_factors: Factors of the learning rate of layers of the task model, by name. These
+            layers have no weight decay.
 
     Raises:
         UserError: For an unknown name.
@@ -188,15 +198,19 @@ def make_optimizer(
     kind = {"adamw": AdamW, "lamb": LAMB}[name]
     # Explicit names: Keras would number the optimizers of a process.
     optimizer = kind(1e-3, beta_1, beta_2, epsilon, weight_decay, name=kind.__name__.lower())
-    optimizer.exclude(v for v in model.trainable_variables if len(v.shape) < 2)
+    factors = {
+        variable.path: factor
+        for layer, factor in (rate_factors or {}).items()
+        for variable in getattr(model, layer).trainable_variables
+    }
+    optimizer.exclude(v for v in model.trainable_variables if len(v.shape) < 2 or v.path in factors)
     if layer_decay != 1.0:
         layers = reversed(model.backbone.variables_by_depth())
-        optimizer.scale_rates(
-            {
-                variable.path: layer_decay**distance
-                for distance, variables in enumerate(layers)
-                for variable in variables
-            }
-        )
+        factors |= {
+            variable.path: layer_decay**distance
+            for distance, variables in enumerate(layers)
+            for variable in variables
+        }
+    optimizer.scale_rates(factors)
     optimizer.build(model.trainable_variables)
     return optimizer

@@ -134,9 +134,14 @@ def test_a_pre_norm_model_is_exported_to_transformers(tmp_path):
     assert second.architecture == {**first.architecture, **kept}
     for path, value in second.weights.items():
         np.testing.assert_array_equal(first.weights[path], value, err_msg=path)
-    for task, message in ((None, "next_sentence=False"), ("masked_lm", "mlm_activation=gelu_erf")):
-        with pytest.raises(UserError, match=f"RobertaPreLayerNormForMaskedLM .* has {message}"):
-            convert.convert(source, tmp_path / "other", "huggingface", task=task)
+    with pytest.raises(UserError, match="has activation=gelu_erf; train with model.activation"):
+        convert.convert(source, tmp_path / "other", "huggingface")
+    convert.convert(HUGGING_FACE / "prenorm_masked_lm", tmp_path / "run")
+    convert.convert(
+        tmp_path / "run", tmp_path / "with", "workdir", task="pretraining", new_heads=True
+    )
+    with pytest.raises(UserError, match="has next_sentence=False; convert without .*masked_lm"):
+        convert.convert(tmp_path / "with", tmp_path / "other", "huggingface")
     with pytest.raises(UserError, match="KerasHub supports only .* norm_first=False"):
         convert.convert(source, tmp_path / "other", "kerashub", task="encoder")
 

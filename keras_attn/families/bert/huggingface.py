@@ -230,14 +230,23 @@ def _model_of(graph, trained):
         return model_of_task(graph.models, trained.task)
     heads, architecture = trained.heads, trained.architecture
     if graph is _PRE_NORM:
-        needed = {"next_sentence": False, "use_pooler": False, "mlm_activation": _MLM_ACTIVATION}
         activation = heads.get("mlm_activation") or architecture["activation"]
-        require_arguments(
-            {**architecture, **heads, "mlm_activation": activation},
-            needed,
-            "RobertaPreLayerNormForMaskedLM of transformers has {}; convert without next-sentence "
-            "prediction (--task=masked_lm), or the encoder alone (--task=encoder).",
-        )
+        for needed, advice in (
+            (
+                {"activation": _MLM_ACTIVATION},
+                f"train with model.activation={_MLM_ACTIVATION}, or convert the encoder alone "
+                "(--task=encoder).",
+            ),
+            (
+                {"next_sentence": False, "use_pooler": False},
+                "convert without next-sentence prediction (--task=masked_lm).",
+            ),
+        ):
+            require_arguments(
+                {**architecture, **heads, "activation": activation},
+                needed,
+                f"RobertaPreLayerNormForMaskedLM of transformers has {{}}; {advice}",
+            )
         return "RobertaPreLayerNormForMaskedLM"
     if heads["next_sentence"]:
         return "BertForPreTraining"

@@ -2,8 +2,9 @@
 
 from keras_attn.tasks.tagging.metrics import metric_names, scores_by_type, tag_metrics
 from keras_attn.tasks.tagging.prediction_files import options_of
+from keras_attn.tasks.tagging.schemes import detect_scheme
 from keras_attn.tasks.tagging.sentences import encode_tags, read_sentences
-from keras_attn.tasks.tagging.splits import with_iob2
+from keras_attn.tasks.tagging.splits import complete_names, with_iob2
 
 
 def evaluate(tagger, data, batch_size, reading):
@@ -24,8 +25,10 @@ def evaluate(tagger, data, batch_size, reading):
     trained = tagger.config["data"]
     options = options_of(tagger, reading)
     sentences = read_sentences(data, **options)
-    sentences = with_iob2(sentences, trained["scheme"], options["on_bad_text"])
-    encode_tags(sentences, tuple(tagger.labels))  # raises for unknown tags
+    # A model of another library does not record the scheme of its data.
+    scheme = trained["scheme"] or detect_scheme(row.tags for row in sentences.rows)
+    sentences = with_iob2(sentences, scheme, options["on_bad_text"])
+    encode_tags(sentences, complete_names(tagger.labels, tagger.scheme))  # raises for others
     metric_names(tagger.scheme)  # raises without seqeval, before the prediction
     predicted = [found["tags"] for found in tagger.tag(sentences.words, batch_size)]
     actual = [row.tags for row in sentences.rows]

@@ -74,8 +74,10 @@ def cut_windows(tokens: TokenizedWords, room: int, overlap: int) -> Windows:
     Args:
         tokens: `TokenizedWords`.
         room: Maximum number of tokens of a window. A longer word is a window of its own.
-        overlap: Maximum number of tokens that consecutive windows have in common.
+        overlap: Maximum number of tokens that consecutive windows have in common; at most half of
+            `room` is used.
     """
+    overlap = min(overlap, room // 2)
     rows = []
     for owner, (begin, end) in enumerate(zip(tokens.bounds[:-1], tokens.bounds[1:], strict=True)):
         cuts = list(_window_bounds(tokens.starts, begin, end, room, overlap))

@@ -25,13 +25,22 @@ _MODEL = {
     ),
 }
 
+_TRAINING = {
+    "crf_learning_rate": Field(
+        0.01,
+        "peak learning rate of the conditional random field, in place of "
+        "train.learning_rate (tagging)",
+        above=0,
+    ),
+}
+
 FIELDS = TaskFields(
     command="finetune",
     family="bert",
     config=joint_fields,
     summary="tagging: a label for each word, from CoNLL, CoNLL-U or JSONL files "
     "(data.format=conll, conllu or jsonl; data.text and data.label are columns of these)",
-    joint={"data": _DATA, "model": _MODEL},
+    joint={"data": _DATA, "model": _MODEL, "train": _TRAINING},
     metrics=METRICS,
     formats={
         "evaluate": FORMATS,

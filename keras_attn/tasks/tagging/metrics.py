@@ -74,6 +74,22 @@ def scores_by_type(
     }
 
 
+def mean_scores(runs: Sequence[dict]) -> dict[str, dict[str, float]]:
+    """Returns the means of `scores_by_type` over runs on the same sentences.
+
+    Args:
+        runs: Result of `scores_by_type` for each run.
+    """
+    kinds = sorted({kind for scores in runs for kind in scores})
+    nothing = _scores(0.0, 0.0, 0.0, 0)  # neither labeled nor predicted
+    found = {}
+    for kind in kinds:
+        each = [scores.get(kind, nothing) for scores in runs]
+        found[kind] = {name: sum(own[name] for own in each) / len(each) for name in nothing}
+        found[kind]["count"] = max(own["count"] for own in each)
+    return found
+
+
 def _scores_of_tags(actual, predicted):
     pairs = collections.Counter(
         zip(itertools.chain(*actual), itertools.chain(*predicted), strict=True)

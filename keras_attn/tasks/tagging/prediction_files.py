@@ -8,8 +8,10 @@ import sys
 from keras_attn.counts import counted
 from keras_attn.data.sources.files import find_files
 from keras_attn.data.sources.record_formats import json_rows
-from keras_attn.data.sources.table_formats import Lines, format_from_name
+from keras_attn.data.sources.streams import display_name
+from keras_attn.data.sources.table_formats import BadRow, Lines, format_from_name
 from keras_attn.data.sources.tables import iterate_rows
+from keras_attn.errors import UserError
 from keras_attn.tasks.tagging.fields import FORMATS
 from keras_attn.tasks.tagging.sentences import SentenceFile, format_of_sentences
 from keras_attn.tasks.tagging.tagger import Tagger
@@ -32,6 +34,8 @@ def predict_file(tagger, source, file, output, batch_size, reading):
     count = skipped = 0
     for path in find_files(source):
         format = reading["format"] or _format(tagger, path)
+        if not reading["format"] and path.lower().removesuffix(".gz").endswith(".txt"):
+            print(f"reading {display_name(path)} as {format} (--format)", file=sys.stderr)
         given = {**options_of(tagger, reading, tags=False), "format": format}
         if _contains_words(path, given):
             rows, read, predict = SentenceFile(path, **given), _words, _tag
@@ -77,13 +81,14 @@ def _contains_words(path, given):
     if given["format"] != "jsonl":
         return given["format"] in FORMATS
     lines = Lines(path, given["encoding"], given["max_line"])
-    _, values = next(json_rows(lines, [given["text"] or "tokens"], path), (0, [[]]))
-    return not isinstance(values[0], str)
+    rows = json_rows(lines, [given["text"] or "tokens"], path)
+    found = (values[0] for _, values in rows if not isinstance(values, BadRow))
+    return not isinstance(next(found, []), str)
 
 
 def _texts(path, given):
     names = ("format", "encoding", "on_bad_text", "max_line")
-    text = "text" if given["format"] == "lines" else given["text"]
+    text = "text" if given["format"] == "lines" else given["text"] or "tokens"
     return iterate_rows(path, text=text, **{name: given[name] for name in names})
 
 
@@ -109,4 +114,10 @@ def _write(file, output, found):
         pairs = zip(found["tokens"], found["tags"], strict=True)
     else:
         pairs = ((word["text"], word["tag"]) for word in found["words"])
+    pairs = list(pairs)
+    if any(sign in word for word, _ in pairs for sign in "\t\r\n"):
+        raise UserError(
+            "Words with tabs or line breaks require an --output that ends in .jsonl. "
+            f"Received: {output}"
+        )
     file.write("".join(f"{word}\t{tag}\n" for word, tag in pairs) + "\n")

@@ -11,15 +11,17 @@ from collections.abc import Iterable, Sequence
 IOB1, IOB2, IOBES, RAW = "iob1", "iob2", "iobes", "raw"
 SCHEMES = (IOB1, IOB2, IOBES, RAW)
 OUTSIDE = "O"
-_ENTITY = re.compile(r"([BIESLUM])-(.+)", re.DOTALL)
+UNTYPED = "entity"  # type of the tags B and I
+_ENTITY = re.compile(r"[BIESLUM](-.+)?", re.DOTALL)
 # Names of the same prefixes in BILOU and BMES.
 _ALIASES = {"L": "E", "U": "S", "M": "I"}
 
 
 def split_tag(tag: str) -> tuple[str, str | None]:
-    """Returns the prefix and the type of a tag; ("O", None) outside of entities."""
-    prefix, _, kind = tag.partition("-")
-    return _ALIASES.get(prefix, prefix), kind or None
+    """Returns the prefix and the type of a tag of an entity; ("O", None) for other tags."""
+    if not _ENTITY.fullmatch(tag):
+        return OUTSIDE, None
+    return _ALIASES.get(tag[0], tag[0]), tag[2:] or UNTYPED
 
 
 def detect_scheme(sentences: Iterable[Sequence[str]]) -> str:
@@ -55,7 +57,8 @@ def to_iob2(tags: Sequence[str], scheme: str) -> tuple[list[str], int | None]:
         scheme: One of `SCHEMES`; `RAW` tags are returned unchanged.
 
     Returns:
-        The tags, and the index of the first tag that is invalid in the scheme, or None.
+        The tags, and the index of the first tag that is invalid in the scheme, or None; the number
+        of tags if an entity is not finished at the end.
     """
     if scheme == RAW:
         return list(tags), None
@@ -74,7 +77,7 @@ def to_iob2(tags: Sequence[str], scheme: str) -> tuple[list[str], int | None]:
         converted.append(f"{'B' if begins else 'I'}-{kind}")
         before, inside = kind, kind if prefix in "BI" else None
     if scheme == IOBES and inside:
-        return converted, len(tags) - 1
+        return converted, len(tags)
     return converted, None
 
 
@@ -114,4 +117,13 @@ def entities(tags: Sequence[str]) -> list[tuple[str, int, int]]:
             found[-1] = (kind, found[-1][1], number + 1)
         else:
             found.append((kind, number, number + 1))
+    return found
+
+
+def valid_iob2(tags: Sequence[str]) -> list[str]:
+    """Returns the `entities` of predicted tags in IOB2, which may be those of another scheme, or
+    have an `I` without a beginning."""
+    found = [OUTSIDE] * len(tags)
+    for kind, first, last in entities(tags):
+        found[first:last] = [f"B-{kind}", *[f"I-{kind}"] * (last - first - 1)]
     return found

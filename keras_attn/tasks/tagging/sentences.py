@@ -19,8 +19,9 @@ from keras_attn.data.sources.table_formats import (
     is_text,
     without_end,
 )
-from keras_attn.data.sources.text_lines import SKIP_ADVICE
-from keras_attn.errors import UserError, nearest
+from keras_attn.data.sources.text_lines import SKIP_ADVICE, has_byte_lines
+from keras_attn.errors import UserError, check_choice, nearest
+from keras_attn.tasks.tagging.fields import FORMATS
 
 # Columns of CoNLL-U: https://universaldependencies.org/format.html
 _CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
@@ -118,6 +119,9 @@ class SentenceFile:
         on_bad_text: str = "error",
         max_line: int | None = None,
     ) -> None:
+        if format is not None:
+            check_choice("data.format (--format)", format, FORMATS)
+        has_byte_lines(encoding)  # raises for an unknown one
         self.path, self.skipped, self._skips = path, 0, on_bad_text == "skip"
         self._format = format or format_of_sentences(path)
         words, labels = _DEFAULTS[self._format]

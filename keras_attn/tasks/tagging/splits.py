@@ -19,7 +19,7 @@ def read_splits(run):
 
     Returns:
         (`Sentences` by split, the one of `validation` None if there is none, with IOB2 or raw tags;
-        the scheme of these tags; the names of the tags, the most frequent ones first).
+        the scheme of these tags; the names of the tags in alphabetical order).
     """
     data = run.config.data
     if not data.train:
@@ -48,7 +48,7 @@ def read_splits(run):
             "The training data must have at least two tags. Is data.label the right column? "
             f"Received: {next(iter(counts))!r} for all words of {data.train}"
         )
-    names = _complete(sorted(counts, key=lambda tag: (-counts[tag], tag)), data.scheme)
+    names = complete_names(counts, data.scheme)
     return choose_rows(run, found, "sentences"), target_scheme(data.scheme), names
 
 
@@ -76,10 +76,12 @@ def with_iob2(sentences, scheme, on_bad_text):
         elif on_bad_text == "skip":
             skipped += 1
         else:
-            before = f"after {row.tags[wrong - 1]!r}" if wrong else "at the start of a sentence"
+            before = repr(row.tags[wrong - 1]) if wrong else "the start of the sentence"
+            last = wrong == len(row.tags)
+            found = "the end of the sentence" if last else repr(row.tags[wrong])
             raise UserError(
                 f"Tags must be valid in the scheme {scheme} (data.scheme). {SKIP_ADVICE} such "
-                f"sentences. Received: {row.tags[wrong]!r} {before} in {row.where(wrong)}"
+                f"sentences. Received: {found} after {before} in {row.where(wrong - last)}"
             )
     if not rows:
         raise UserError(
@@ -104,10 +106,9 @@ def hashes_of(run, splits):
     return hashes
 
 
-def _complete(names, scheme):
-    """Adds tags that IOB2 requires and the training data lack: `B-X` for `I-X`, `I-X`, and `O`."""
+def complete_names(names, scheme):
+    """Returns the sorted names; for entities with `O`, and with `B-X` and `I-X` of each type."""
     if scheme == RAW:
-        return tuple(names)
-    kinds = [name[2:] for name in names if name != OUTSIDE]
-    both = [f"{prefix}-{kind}" for kind in kinds for prefix in "BI"]
-    return tuple(dict.fromkeys([*names, OUTSIDE, *both]))
+        return tuple(sorted(names))
+    kinds = {name[2:] for name in names if name != OUTSIDE}
+    return tuple(sorted([OUTSIDE, *(f"{prefix}-{kind}" for kind in kinds for prefix in "BI")]))

@@ -12,7 +12,7 @@ from keras_attn.tasks.tagging.examples import (
     tokenize_words,
     values_of_words,
 )
-from keras_attn.tasks.tagging.schemes import RAW, entities
+from keras_attn.tasks.tagging.schemes import RAW, entities, valid_iob2
 from keras_attn.text.words import word_spans
 
 
@@ -36,8 +36,8 @@ class Tagger(Embedder):
             batch_size: Batch size; the results do not depend on it.
 
         Returns:
-            A list of dicts in the order of the sentences: `tags`, a tag per word, and
-            `probabilities`, the probability of each tag.
+            A list of dicts in the order of the sentences: `tags`, a tag per word, in valid IOB2
+            unless they are raw; and `probabilities`, those of the tags that the model predicted.
 
         Raises:
             UserError: If a sentence is not a list of words.
@@ -49,7 +49,7 @@ class Tagger(Embedder):
             chosen = slice(start, start := start + len(sentence))
             found.append(
                 {
-                    "tags": [self.labels[number] for number in tags[chosen]],
+                    "tags": valid_tags([self.labels[n] for n in tags[chosen]], self.scheme),
                     "probabilities": probabilities[chosen].tolist(),
                 }
             )
@@ -131,17 +131,26 @@ class Tagger(Embedder):
         return {"words": words, "entities": found}
 
 
-def tags_of_windows(rows, windows, tokens, tokenizer, names):
-    """Returns the names of the tags of each sentence.
+def valid_tags(tags, scheme):
+    """Returns the predicted tags of a sentence, in valid IOB2 unless they are raw."""
+    return tags if scheme == RAW else valid_iob2(tags)
+
+
+def tags_of_windows(rows, windows, tokens, tokenizer, names, scheme):
+    """Returns the tags of each sentence; see `valid_tags`.
 
     Args:
         rows: Indices of the tags of the tokens of each window.
         windows, tokens, tokenizer: See `values_of_words`.
         names: Names of the tags.
+        scheme: Their scheme.
     """
     numbers = values_of_words(rows[: len(windows)], windows, tokens, tokenizer)
     tags = [names[number] for number in numbers.astype(int)]
-    return [tags[a:b] for a, b in zip(tokens.bounds[:-1], tokens.bounds[1:], strict=True)]
+    return [
+        valid_tags(tags[first:last], scheme)
+        for first, last in zip(tokens.bounds[:-1], tokens.bounds[1:], strict=True)
+    ]
 
 
 def listed_sentences(sentences):

@@ -21,7 +21,7 @@ from keras_attn.tasks.model_arguments import require_float32, with_defaults
 from keras_attn.tasks.tagging.evaluate import evaluate
 from keras_attn.tasks.tagging.examples import cut_windows, sentence_examples, tokenize_words
 from keras_attn.tasks.tagging.export import Exported
-from keras_attn.tasks.tagging.metrics import metric_names, scores_by_type, tag_metrics
+from keras_attn.tasks.tagging.metrics import mean_scores, metric_names, scores_by_type, tag_metrics
 from keras_attn.tasks.tagging.prediction_files import predict_file, predict_texts
 from keras_attn.tasks.tagging.report import (
     report_baseline,
@@ -52,6 +52,7 @@ class Tagging(Task):
         new = run.match_heads(family.head_names(self.name, {"crf": config.model.crf}))
         check_training(run, architecture.get("num_layers", 0))
         splits, scheme, names = read_splits(run)
+        names, other = _order_of_head(run, names)
         best = choose_best(run, metric_names(scheme), splits["validation"])
         tokenizer = choose_tokenizer(run, lambda: splits["train"].texts)
         architecture.update(family.tokenizer_arguments(tokenizer))
@@ -85,7 +86,7 @@ class Tagging(Task):
         # Before `run.start`, after which the workdir can be loaded for prediction.
         if run.chief and not (run.resumed or run.dry_run):
             run.workdir.write_json("labels.json", {"names": list(names), "scheme": scheme})
-        if _has_other_tags(run, names):  # the weights of the pretrained head are of other tags
+        if other:  # the weights of the pretrained head are of other tags
             new = sorted({*new, *self.model.head_names(**heads)})
 
         def batches(split):
@@ -106,6 +107,7 @@ class Tagging(Task):
             best=best,
             notes=evaluation.notes,
             finish=evaluation.finish,
+            rates={"crf_layer": config.train.crf_learning_rate} if config.model.crf else {},
         )
 
     def complete_heads(self, heads, config, files):
@@ -132,7 +134,8 @@ class Tagging(Task):
         workdir.write_json("labels.json", {"names": names, "scheme": scheme})
 
     def complete_config(self, config, trained):
-        config["data"].update(task=self.name, windows=OVERLAP, scheme=trained.files["scheme"])
+        scheme = RAW if trained.files["scheme"] == RAW else None  # of files: detected
+        config["data"].update(task=self.name, windows=OVERLAP, scheme=scheme)
 
     def load(self, trained, precision):
         require_float32(trained, precision)
@@ -153,6 +156,12 @@ class Tagging(Task):
 
     def exported(self, model, options):
         return Exported(model)
+
+    def combine(self, results):
+        # The baseline is the same for all seeds, which have the same sentences.
+        first = results[0]
+        baseline = {"to_beat": first["to_beat"]} if "to_beat" in first else {}
+        return {**baseline, "types": mean_scores([found.get("types", {}) for found in results])}
 
     def describe(self, results):
         return score_lines(results)
@@ -202,7 +211,7 @@ class _Evaluation:
 
     def metrics(self, model, results, rows, stop):
         self._predicted = tags_of_windows(
-            rows, self._windows, self._tokens, self._tokenizer, self._names
+            rows, self._windows, self._tokens, self._tokenizer, self._names, self._scheme
         )
         found = tag_metrics(self._actual, self._predicted, self._scheme)
         return {**found, "loss": results["loss"]}
@@ -284,12 +293,12 @@ def _examples(run, split, splits, tokens, windows, names, tokenizer):
     )
 
 
-def _has_other_tags(run, names):
-    """Whether there is no pretrained tagger with the same tags."""
-    if run.resumed or not run.pretrained:
-        return True
-    start = run.pretrained
-    return start.task != "tagging" or list(start.files["labels"]) != list(names)
+def _order_of_head(run, names):
+    """Returns the tags in the order of the head, and whether the pretrained head has other tags."""
+    if run.resumed or not run.pretrained or run.pretrained.task != "tagging":
+        return names, True
+    start = tuple(run.pretrained.files["labels"])
+    return (start, False) if set(start) == set(names) else (names, True)
 
 
 TASK = Tagging()

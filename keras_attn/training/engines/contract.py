@@ -5,7 +5,7 @@ See docs/adding_an_engine.md.
 
 import abc
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -136,6 +136,7 @@ class Engine(abc.ABC):
         weight_decay: float = 0.01,
         beta_2: float = 0.999,
         layer_decay: float = 1.0,
+        rate_factors: Mapping[str, float] | None = None,
     ) -> Any:
         """Makes and builds an optimizer; the default is one of `keras_attn.training.optimizers`.
 
@@ -147,9 +148,16 @@ class Engine(abc.ABC):
             beta_2: Decay rate of the second moment.
             layer_decay: Factor of the learning rate from each layer of the backbone to the one
                 below; heads have the full rate.
+            rate_factors: Factors of the learning rate of layers of the task model, by name. These
+                layers have no weight decay.
         """
         return make_optimizer(
-            name, model, weight_decay=weight_decay, beta_2=beta_2, layer_decay=layer_decay
+            name,
+            model,
+            weight_decay=weight_decay,
+            beta_2=beta_2,
+            layer_decay=layer_decay,
+            rate_factors=rate_factors,
         )
 
     @abc.abstractmethod

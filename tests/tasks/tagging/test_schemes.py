@@ -8,6 +8,7 @@ from keras_attn.tasks.tagging.schemes import (
     detect_scheme,
     entities,
     to_iob2,
+    valid_iob2,
 )
 
 
@@ -46,7 +47,8 @@ def test_entities_are_the_same_in_every_scheme(scheme):
     for own, tags in zip(spans, sentences, strict=True):
         converted, wrong = to_iob2(tags, scheme)
         assert wrong is None and converted == written(own, 12, "iob2")
-        assert entities(converted) == entities(tags) == own or scheme == "iob1"
+        assert entities(converted) == entities(tags) == own
+        assert valid_iob2(tags) == converted
 
 
 def test_entities_of_iob2_are_those_of_seqeval():
@@ -68,12 +70,12 @@ def test_entities_of_iob2_are_those_of_seqeval():
         ("iob2", ["B-PER", "I-LOC"], 1),
         ("iob2", ["B-PER", "O", "I-PER"], 2),
         ("iob2", ["B-PER", "S-PER"], 1),
-        ("iob2", ["B"], 0),
+        ("iob2", ["B-"], 0),
         ("iob2", ["NOUN"], 0),
         ("iob1", ["O", "B-PER"], 1),
         ("iob1", ["I-LOC", "B-PER"], 1),
         ("iobes", ["B-PER", "O"], 1),
-        ("iobes", ["B-PER"], 0),
+        ("iobes", ["B-PER"], 1),
         ("iobes", ["B-PER", "E-LOC"], 1),
         ("iobes", ["B-PER", "I-PER", "S-PER"], 2),
         ("iobes", ["I-PER", "E-PER"], 0),
@@ -94,6 +96,16 @@ def test_other_tags_are_raw_and_bilou_is_iobes():
         None,
     )
     assert to_iob2(["I-", "x"], "raw") == (["I-", "x"], None)
+
+
+def test_untyped_tags_have_one_type():
+    assert detect_scheme([["O", "B", "I"], ["B"]]) == "iob2"
+    assert to_iob2(["B", "I", "O"], "iob2") == (["B-entity", "I-entity", "O"], None)
+
+
+def test_predicted_tags_become_valid():
+    assert valid_iob2(["I-X", "I-X", "O", "B-Y", "I-X"]) == ["B-X", "I-X", "O", "B-Y", "B-X"]
+    assert valid_iob2(["S-X", "B-X", "E-X", "U-Y"]) == ["B-X", "B-X", "I-X", "B-Y"]
 
 
 def test_an_inside_tag_only_follows_its_own_type():

@@ -94,6 +94,13 @@ def test_what_is_wrong_is_one_line_with_its_place(tmp_path, name, text, message)
     assert "\n" not in str(found.value) and name in str(found.value)
 
 
+def test_unknown_formats_and_encodings_are_an_error(tmp_path):
+    path = write(tmp_path, "a.conll", CONLL)
+    for options, message in (({"format": "csv"}, "must be"), ({"encoding": "nope"}, "encoding")):
+        with pytest.raises(UserError, match=message):
+            read_sentences(path, **options)
+
+
 def test_unknown_columns_are_an_error(tmp_path):
     for column in ("4", "-5", "form"):
         with pytest.raises(UserError, match="Unknown column .* are 0 to 3"):
@@ -114,6 +121,16 @@ def test_a_tag_that_breaks_the_scheme_has_its_line(tmp_path):
     found = read_sentences(write(tmp_path, "a.conll", "a O\n\nb B-X\nc I-Y\n"))
     with pytest.raises(UserError, match="'I-Y' after 'B-X' in .*a.conll, line 4"):
         with_iob2(found, "iob2", "error")
+    path = write(tmp_path, "b.conll", "a B-X\nb O\nc B-X\n")
+    for scheme, message in (
+        ("iobes", "'O' after 'B-X' in .*line 2"),
+        ("iob1", "'B-X' after the s"),
+    ):
+        with pytest.raises(UserError, match=message):
+            with_iob2(read_sentences(path), scheme, "error")
+    path = write(tmp_path, "c.conll", "a B-X\n")
+    with pytest.raises(UserError, match="the end of the sentence after 'B-X' in .*line 1"):
+        with_iob2(read_sentences(path), "iobes", "error")
     path = write(tmp_path, "a.jsonl", '\n{"tokens": ["a", "b"], "tags": ["O", "I-Y"]}')
     with pytest.raises(UserError, match="'I-Y' after 'O' in .*a.jsonl, line 2, token 2"):
         with_iob2(read_sentences(path), "iob2", "error")

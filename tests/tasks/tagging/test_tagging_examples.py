@@ -35,7 +35,9 @@ def test_every_word_has_a_token(tokenizer):
     assert tokens.bounds.tolist() == [0, 2, 3, 5] and tokens.lengths.tolist() == [3, 1, 2]
 
 
-@pytest.mark.parametrize("room, overlap", [(1, 0), (5, 0), (5, 2), (9, 4), (9, 100), (100, 2)])
+@pytest.mark.parametrize(
+    "room, overlap", [(1, 0), (5, 0), (5, 2), (9, 4), (9, 100), (100, 2), (12, 12)]
+)
 def test_each_word_is_predicted_once_with_its_context(tokenizer, room, overlap):
     sentences = random_sentences(np.random.default_rng(room))
     tokens = tokenize_words(sentences, tokenizer)
@@ -48,10 +50,11 @@ def test_each_word_is_predicted_once_with_its_context(tokenizer, room, overlap):
         assert size <= room or last == first + 1
     assert (found.first <= found.own_first).all() and (found.own_last <= found.last).all()
     assert len(found) >= len(sentences) and (room < 100) == (len(found) > len(sentences))
+    assert len(found) <= len(sentences) + sum(2 * len(words) * 3 // room + 1 for words in sentences)
     for number in range(len(found) - 1):
-        if found.owners[number] == found.owners[number + 1] and overlap < room:
+        if found.owners[number] == found.owners[number + 1] and room > 3:
             begin, end = found.first[number + 1], found.last[number]
-            assert tokens.starts[end] - tokens.starts[begin] <= overlap
+            assert tokens.starts[end] - tokens.starts[begin] <= min(overlap, room // 2)
 
 
 def test_batches_are_those_of_a_loop(tokenizer):

@@ -3,7 +3,12 @@
 import numpy as np
 import pytest
 
-from keras_attn.tasks.tagging.metrics import metric_names, scores_by_type, tag_metrics
+from keras_attn.tasks.tagging.metrics import (
+    mean_scores,
+    metric_names,
+    scores_by_type,
+    tag_metrics,
+)
 from keras_attn.tasks.tagging.schemes import entities
 
 NAMES = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
@@ -67,3 +72,11 @@ def test_raw_tags_have_accuracy_and_scores_by_tag():
     assert found["N"] == {"precision": 2 / 3, "recall": 1.0, "f1": 0.8, "count": 2}
     assert found["V"] == {"precision": 0.0, "recall": 0.0, "f1": 0.0, "count": 1}
     assert list(found) == ["N", "V", "X"]
+
+
+def test_scores_of_runs_are_averaged():
+    actual = [["B-X", "O"]]
+    runs = [scores_by_type(actual, own, "iob2") for own in ([["B-X", "O"]], [["O", "B-Y"]])]
+    found = mean_scores(runs)
+    assert found["X"] == {"precision": 0.5, "recall": 0.5, "f1": 0.5, "count": 1}
+    assert found["Y"] == {"precision": 0.0, "recall": 0.0, "f1": 0.0, "count": 0}
