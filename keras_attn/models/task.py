@@ -34,6 +34,12 @@ class Losses(DeclaredInputs):
     outputs: the log-likelihood of a conditional random field, or its transitions. The engines
     differentiate `loss_errors` by the outputs; weights that it reads itself would not be trained.
 
+    If the loss of a row depends on other rows, `gathered_outputs` names the outputs that the loss
+    requires of the global batch. `loss_errors` and `metric_sums` then receive a batch with
+    `gathered_<name>`, `gathered_sample_weight` and `gathered_label` of all rows, and
+    `gathered_start`, the number of the first row of their part of it. The gradient of the error of
+    a part must be that of the error of all rows.
+
     Sums and weights are float32 scalars. `sample_weight (B,)` in the batch multiplies all errors
     and weights of a row; 0 excludes the row. If rows contain several examples
     (`keras_attn.data.packing.pack`), it is `(B, E)`, like labels.
@@ -71,6 +77,11 @@ class Losses(DeclaredInputs):
         weights, devices = self.loss_weights(x), 1
         if _KERNELS is not None:
             devices, weights = _KERNELS.replicas.count(), _KERNELS.replicas.summed(weights)
+        if devices > 1 and self.gathered_outputs:
+            raise ValueError(
+                f"{type(self).__name__}: fit supports losses over the batch on one device only. "
+                f"Use keras_attn.finetune. Received: {devices} devices"
+            )
         errors = self.loss_errors(y_pred, x)
         terms = [ops.divide_no_nan(errors[name], weights[name]) for name in weights]
         # Keras sums the gradients over devices.
@@ -92,6 +103,11 @@ class Losses(DeclaredInputs):
         for name, (total, weight) in (sums | self.metric_sums(y_pred, x)).items():
             self._means[name].update_state(ops.divide_no_nan(total, weight), sample_weight=weight)
         return self.get_metrics_result()
+
+    @property
+    def gathered_outputs(self) -> tuple[str, ...]:
+        """Names of the outputs whose rows of the global batch `loss_errors` reads."""
+        return ()
 
     @property
     def metrics(self) -> list[keras.Metric]:

@@ -9,7 +9,13 @@ from keras import ops
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.models.task import TaskModel
 from keras_attn.ops import take_positions
-from keras_attn.ops.arguments import require_sizes
+from keras_attn.ops.arguments import require_numbers, require_positive, require_sizes
+from keras_attn.ops.contrastive import (
+    cosent_loss,
+    cosine_similarity,
+    in_batch_losses,
+    unit_vectors,
+)
 from keras_attn.ops.masks import MASKED
 from keras_attn.types import Shape, Tensor
 
@@ -42,12 +48,6 @@ def pool(x: Tensor, mask: Tensor, pooling: str) -> Tensor:
     count = ops.maximum(ops.sum(weights, axis=1, keepdims=True), 1.0)
     divisor = ops.sqrt(count) if pooling == "mean_sqrt_len_tokens" else count
     return ops.sum(x * weights[:, :, None], axis=1) / divisor
-
-
-def _normalize(x):
-    """Divides vectors by their norm, with a finite gradient for a vector of zeros."""
-    squared = ops.sum(ops.square(x), axis=-1, keepdims=True)
-    return x * ops.rsqrt(ops.maximum(squared, 1e-24))
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -93,6 +93,7 @@ class EmbeddingHead(keras.layers.Layer):
         self.pooling, self.seed = list(pooling), seed
         self.steps = [dict(step) for step in steps]
         self._dense = self._dense_layers()
+        self.supports_masking = True  # reads `token_mask`
 
     def _dense_layers(self):
         """Returns the dense layer of each step, None for a normalization."""
@@ -129,13 +130,16 @@ class EmbeddingHead(keras.layers.Layer):
     def call(self, x: Tensor, token_mask: Tensor) -> Tensor:
         x = ops.concatenate([pool(x, token_mask, pooling) for pooling in self.pooling], axis=-1)
         for layer in self._dense:
-            x = _normalize(x) if layer is None else layer(x)
+            x = unit_vectors(x) if layer is None else layer(x)
         return x
 
     def output_dim(self, hidden_dim: int) -> int:
         """Returns the size E of the embeddings of token vectors of size `hidden_dim`."""
         units = [step["units"] for step in self.steps if "units" in step]
         return units[-1] if units else len(self.pooling) * hidden_dim
+
+    def compute_mask(self, *args: Any, **kwargs: Any) -> None:
+        return None
 
     def compute_output_shape(self, x_shape: Shape, token_mask_shape: Shape | None = None) -> Shape:
         return (x_shape[0], self.output_dim(x_shape[-1]))
@@ -145,22 +149,49 @@ class EmbeddingHead(keras.layers.Layer):
         return {**super().get_config(), **own}
 
 
+LOSSES = ("in_batch_negatives", "cosent", "cosine", "triplet")
+
+
 @keras.saving.register_keras_serializable(package="keras_attn")
 class TextEmbedder(TaskModel, keras.Model):
-    """A backbone with an `EmbeddingHead`; it has no loss.
+    """A backbone with an `EmbeddingHead`, trained on groups of related texts.
+
+    The losses over the batch, `"in_batch_negatives"` and `"cosent"`, are those of the global batch
+    also with several devices or gradient accumulation: the engines pass the embeddings of all rows
+    to `loss_errors` (`gathered_outputs`). `fit` supports them on one device.
 
     Args:
         backbone: A backbone with a `sequence_output`.
         pooling, steps: See `EmbeddingHead`.
+        loss: `"in_batch_negatives"` (pairs, or pairs with hard negatives), `"cosent"` or `"cosine"`
+            (pairs with scores; mean squared error of the cosine similarity), or `"triplet"`
+            (anchor, positive and negative; Euclidean distance).
+        temperature: Divisor of the cosine similarities of in-batch negatives and CoSENT.
+        symmetric: With in-batch negatives: whether positives are anchors, too.
+        margin: Margin of the triplet loss.
         seed: Integer seed of the initial weights; defaults to the backbone's.
 
     Call arguments:
         inputs: The backbone's dictionary, and optionally
             `pooling_mask` `(B, T)`: 1 for tokens to pool; defaults to `padding_mask`.
+            For losses and metrics all of them have an axis of the texts of an example, `(B, N, T)`:
+            anchor, positive, and hard negatives; and
+            `label` `(B,)` for `"cosent"` and `"cosine"`: the scores;
+            `sample_weight` `(B,)`, optional, 0 for padding rows.
         training: Whether dropout is applied.
 
     Returns:
-        The backbone's dictionary and `embedding` `(B, E)`, float32.
+        The backbone's dictionary and `embedding` `(B, E)`, float32; for groups of texts `embedding`
+        `(B, N, E)` alone.
+
+    `fit` requires a dataset of such dictionaries. Loss `embedding`; metric `accuracy` of in-batch
+    negatives: the fraction of anchors whose positive has the highest score.
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Reference:
+        Reimers and Gurevych, Sentence-BERT, 2019; see also `keras_attn.ops.contrastive`.
     """
 
     OWN_INPUTS = {"pooling_mask": "BT"}
@@ -170,29 +201,157 @@ class TextEmbedder(TaskModel, keras.Model):
         backbone: keras.Model,
         pooling: Sequence[str] = ("mean",),
         steps: Sequence[Mapping[str, Any]] = (),
+        loss: str = "in_batch_negatives",
+        temperature: float = 0.05,
+        symmetric: bool = False,
+        margin: float = 5.0,
         seed: int | None = None,
         name: str | None = "text_embedder",
         **kwargs: Any,
     ) -> None:
         super().__init__(backbone, seed, name=name, **kwargs)
+        require_positive(temperature=temperature)
+        require_numbers(margin=margin)
+        if loss not in LOSSES:
+            raise ValueError(
+                f"TextEmbedder: loss must be one of {', '.join(LOSSES)}. Received: loss={loss!r}"
+            )
         self.embedding_head = EmbeddingHead(pooling, steps, self.head_seed, name="embedding_head")
+        self.loss_name, self.temperature = loss, temperature
+        self.symmetric, self.margin = symmetric, margin
 
     @classmethod
     def head_names(cls, steps: Sequence[Mapping[str, Any]] = (), **heads: Any) -> list[str]:
         return ["embedding_head"] if any("units" in step for step in steps) else []
+
+    @property
+    def gathered_outputs(self) -> tuple[str, ...]:
+        """Names of the outputs whose rows of the global batch `loss_errors` reads."""
+        return ("embedding",) if self.loss_name in LOSSES[:2] else ()
 
     def build(self, input_shape: dict[str, Shape] | None = None) -> None:
         backbone = self.build_backbone()
         self.embedding_head.build((None, None, backbone.hidden_dim))
         self.built = True
 
+    def __call__(self, inputs: dict[str, Tensor], *args: Any, **kwargs: Any) -> Any:
+        texts = _texts_of_example(inputs)
+        if texts is None:
+            return super().__call__(inputs, *args, **kwargs)
+        return _grouped(super().__call__(self._flat(inputs), *args, **kwargs), texts)
+
     def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
+        texts = _texts_of_example(inputs)
+        if texts is not None:  # from the engines, which do not use `__call__`
+            return _grouped(self.call(self._flat(inputs), training), texts)
         outputs = self.backbone(self.backbone.select_inputs(inputs), training=training)
         mask = inputs.get("pooling_mask", inputs.get("padding_mask"))
         if mask is None:
             mask = ops.ones_like(inputs["token_ids"])
         return {**outputs, "embedding": self.embedding_head(outputs["sequence_output"], mask)}
 
+    def _flat(self, inputs):
+        """Returns the inputs with a row for each text."""
+        return {
+            name: ops.reshape(x, (-1, ops.shape(x)[-1]))
+            for name, x in self.select_inputs(inputs).items()
+        }
+
+    @property
+    def metric_names(self) -> list[str]:
+        own = ["accuracy"] if self.loss_name == LOSSES[0] else []
+        return ["embedding_loss", *own]
+
+    def loss_weights(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {"embedding": ops.sum(_row_weights(batch))}
+
+    def loss_errors(
+        self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
+    ) -> dict[str, Tensor]:
+        embeddings, weights = outputs["embedding"], _row_weights(batch)
+        if self.loss_name == "cosine":
+            similarities = cosine_similarity(embeddings[:, 0], embeddings[:, 1])
+            errors = ops.square(similarities - ops.cast(batch["label"], "float32"))
+            return {"embedding": ops.sum(errors * weights)}
+        if self.loss_name == "triplet":
+            anchor, positive, negative = (embeddings[:, k] for k in range(3))
+            errors = _distance(anchor, positive) - _distance(anchor, negative) + self.margin
+            return {"embedding": ops.sum(ops.relu(errors) * weights)}
+        return {"embedding": self._global_error(embeddings, batch)}
+
+    def _global_error(self, embeddings, batch):
+        """Error of the rows of the batch, with the gradient of the error of the global batch."""
+        rows, weights, inside, scores = _global_rows(embeddings, batch)
+        if self.loss_name == "cosent":
+            similarities = cosine_similarity(rows[:, 0], rows[:, 1])
+            loss = cosent_loss(similarities, scores, weights, self.temperature)
+            value = ops.sum(weights * inside) * ops.stop_gradient(loss)
+            return value + ops.sum(weights) * (loss - ops.stop_gradient(loss))
+        losses, _ = in_batch_losses(rows, weights, self.temperature, self.symmetric)
+        errors = losses * weights
+        others = ops.sum(errors * (1.0 - inside))
+        return ops.sum(errors * inside) + others - ops.stop_gradient(others)
+
+    def metric_sums(
+        self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
+    ) -> dict[str, tuple[Tensor, Tensor]]:
+        if self.loss_name != LOSSES[0]:
+            return {}
+        rows, weights, inside, _ = _global_rows(outputs["embedding"], batch)
+        _, hits = in_batch_losses(rows, weights, self.temperature)
+        own = weights * inside
+        return {"accuracy": (ops.sum(hits * own), ops.sum(own))}
+
     def get_config(self) -> dict[str, Any]:
         head = self.embedding_head
-        return {**super().get_config(), "pooling": head.pooling, "steps": head.steps}
+        return {
+            **super().get_config(),
+            "pooling": head.pooling,
+            "steps": head.steps,
+            "loss": self.loss_name,
+            "temperature": self.temperature,
+            "symmetric": self.symmetric,
+            "margin": self.margin,
+        }
+
+
+def _texts_of_example(inputs):
+    """Returns the number of texts of an example; None for single texts."""
+    ids = inputs.get("token_ids") if hasattr(inputs, "get") else None
+    shape = getattr(ids, "shape", ())
+    return shape[1] if len(shape) == 3 else None
+
+
+def _grouped(outputs, texts):
+    """Returns the embeddings of each example: `(B, N, E)`."""
+    embedding = outputs["embedding"]
+    return {"embedding": ops.reshape(embedding, (-1, texts, embedding.shape[-1]))}
+
+
+def _global_rows(embeddings, batch):
+    """Returns the embeddings and weights of the global batch, which rows are of this part of it,
+    1 and 0, and the scores, or None.
+    """
+    own = _row_weights(batch)
+    if "gathered_embedding" not in batch:
+        return embeddings, own, ops.ones_like(own), batch.get("label")
+    # The same values; these have a gradient.
+    count, gathered = ops.shape(embeddings)[0], batch["gathered_embedding"]
+    places = ops.arange(ops.shape(gathered)[0]) - batch["gathered_start"]
+    inside = ops.logical_and(places >= 0, places < count)
+    placed = ops.take(embeddings, ops.clip(places, 0, count - 1), axis=0)
+    rows = ops.where(inside[:, None, None], placed, gathered)
+    weights = ops.cast(batch["gathered_sample_weight"], "float32")
+    return rows, weights, ops.cast(inside, "float32"), batch.get("gathered_label")
+
+
+def _row_weights(batch):
+    if "sample_weight" in batch:
+        return ops.cast(batch["sample_weight"], "float32")
+    return ops.ones(ops.shape(batch["token_ids"])[:1], "float32")
+
+
+def _distance(first, second):
+    """Euclidean distance, with a finite gradient for equal vectors."""
+    squared = ops.sum(ops.square(first - second), axis=-1)
+    return ops.sqrt(ops.maximum(squared, 1e-12))

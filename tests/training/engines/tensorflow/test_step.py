@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from keras_attn.data.batches import StreamBatches
 from keras_attn.models import BertEncoder, BertPretrainer
+from keras_attn.models.text_embedder import TextEmbedder
 from keras_attn.ops.kernels import tensorflow_graphs as graphs
 from keras_attn.training.engines import make_engine
 from tests.support.regression import RATE, ROWS, SGD, BertRows, Examples, Regression
@@ -233,3 +234,40 @@ def test_compiled_functions_do_not_change_results(replicas, accumulate, dtype, m
     far = np.linalg.norm(plain_changes)
     assert far > 0.1
     assert np.linalg.norm(changes - plain_changes) < tolerance * far
+
+
+class PairsOfTexts:
+    """Two texts per row, and scores; the last row of a batch is padding."""
+
+    num_examples = ROWS
+
+    def rows(self, start, stop):
+        rows = np.arange(start, stop)
+        ids = 1 + (rows[:, None, None] * 5 + np.arange(2)[:, None] * 3 + np.arange(4)) % 11
+        return {
+            "token_ids": ids.astype(np.int32),
+            "padding_mask": np.ones_like(ids, np.int32),
+            "label": (rows % ROWS / ROWS).astype(np.float32),
+            "sample_weight": (rows % ROWS < ROWS - 1).astype(np.float32),
+        }
+
+
+@pytest.mark.parametrize("loss", ["in_batch_negatives", "cosent"])
+def test_in_batch_losses_are_of_the_global_batch_for_any_split(loss):
+    def model():
+        backbone = BertEncoder(12, 1, 8, 2, dropout=0.0, use_pooler=False, seed=0)
+        return TextEmbedder(backbone, loss=loss, symmetric=loss != "cosent", seed=1)
+
+    found = {}
+    for replicas, accumulate, jit in ((1, 1, False), (2, 1, False), (1, 4, True), (2, 2, False)):
+        step, trained, feed = _trainer(
+            model, PairsOfTexts(), replicas, accumulate=accumulate, jit=jit
+        )
+        records = step.run(feed, 0, [0.5, 0.5])
+        values = [record["loss"] for record in records]
+        weights = np.concatenate([np.ravel(v) for v in trained.trainable_variables])
+        found[replicas, accumulate] = np.array(values), weights
+    for losses, weights in found.values():
+        np.testing.assert_allclose(losses, found[1, 1][0], 1e-5)
+        np.testing.assert_allclose(weights, found[1, 1][1], 1e-4, 1e-6)
+    assert found[1, 1][0][1] < found[1, 1][0][0]
