@@ -25,6 +25,7 @@ STANDS_FOR = {
     "runs/reviews": "bert_classifier",
     "runs/gpt2": "gpt2",
     "runs/ner": "../hugging_face/tagger",
+    "runs/search": "../hugging_face/encoder",
     "runs/squad": "reading",
     "runs/de": "translation",
 }

@@ -1,12 +1,13 @@
 """Embedding models in folders of sentence-transformers, for families that read `transformers`."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from keras_attn.checkpoints import sentence_transformers_files as files
 from keras_attn.checkpoints.sentence_transformers_modules import read_modules
 from keras_attn.checkpoints.text_settings import TextSettings
+from keras_attn.checkpoints.trained_model import TrainedModel
 
 # The value of `task` of `keras_attn.convert` for the models of this format.
 HEADS = "embedding"
@@ -20,7 +21,7 @@ def folder_format(huggingface: Any) -> tuple[Callable, Callable]:
         huggingface: Module with the format `huggingface` of the family.
     """
 
-    def read(folder, config=None):
+    def read(folder: str, config: Mapping | None = None) -> TrainedModel:
         """Reads a folder of sentence-transformers; the weights are read when they are used.
 
         Args:
@@ -51,7 +52,7 @@ def folder_format(huggingface: Any) -> tuple[Callable, Callable]:
             files={"text": settings},
         )
 
-    def write(folder, trained):
+    def write(folder: str, trained: TrainedModel) -> None:
         """Writes a folder that `SentenceTransformer` loads.
 
         Args:

@@ -14,6 +14,7 @@ from keras_attn.models.text_embedder import POOLINGS, pool
 from keras_attn.ops.inference import inference_function
 from keras_attn.visualize import attention_of_text
 
+_QUERIES = 1024  # queries whose similarities are in memory
 MAX_LENGTH = 512  # tokens, for a model without a maximum length, as in the XLNet paper
 
 
@@ -106,6 +107,52 @@ class Embedder:
 
         rows = self._by_batch(vectors, texts, None, batch_size, self.max_length)
         return np.concatenate([np.zeros((0, self._size(pooling)), np.float32), *rows])
+
+    def similarity(self, texts, others, **options):
+        """Returns the cosine similarities of texts with other texts.
+
+        Args:
+            texts: List of N strings.
+            others: List of M strings.
+            **options: Further arguments of `embed`.
+
+        Returns:
+            float32 `(N, M)`.
+        """
+        first, second = (_unit(self.embed(part, **options)) for part in (texts, others))
+        return first @ second.T
+
+    def search(self, queries, documents, top=10, **options):
+        """Finds the most similar documents of queries.
+
+        Args:
+            queries: List of strings.
+            documents: List of strings.
+            top: Maximum number of documents of a query.
+            **options: Further arguments of `embed`.
+
+        Returns:
+            A list for each query of dicts with `index`, `text` and `similarity`, the most similar
+            document first.
+
+        Raises:
+            UserError: If `top` is below 1.
+        """
+        if top < 1:
+            raise UserError(f"top must be at least 1. Received: top={top}")
+        queries, documents = listed(queries), listed(documents)
+        vectors, found = _unit(self.embed(documents, **options)), []
+        for start in range(0, len(queries), _QUERIES):
+            part = _unit(self.embed(queries[start : start + _QUERIES], **options))
+            for scores in part @ vectors.T:
+                best = np.argsort(-scores, kind="stable")[:top]
+                found.append(
+                    [
+                        {"index": int(n), "text": documents[n], "similarity": float(scores[n])}
+                        for n in best
+                    ]
+                )
+        return found
 
     def _size(self, pooling):
         """Returns the size of the embeddings."""
@@ -206,6 +253,11 @@ class Embedder:
         rows = np.concatenate(rows)[: examples.num_examples]
         check_outputs(rows, f"the model in {self.path}")
         return [mean_by_text(rows, examples.owners, examples.num_texts)]
+
+
+def _unit(vectors):
+    """Divides vectors by their norm."""
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
 
 
 def listed(texts):

@@ -154,6 +154,9 @@ def test_head_names_are_the_layers_beside_the_backbone(family):
         "masked_lm": {"next_sentence": True, "tie_embeddings": False},
         "classification": {"num_classes": 3, "pooling": "mean"},
         "tagging": {"num_classes": 3, "crf": True},
+        "embedding": {
+            "steps": [{"type": "dense", "units": 3, "activation": "linear", "use_bias": True}]
+        },
     }
     for task in (name for name in TASKS if TASKS.package(name).startswith("keras_attn.")):
         if not family.supports(task) or family.model_class(task) is None:

@@ -25,7 +25,9 @@ def _help(task):
     return TASKS.fields(task).config(FAMILIES.fields("bert"))["eval"]["metric"].help
 
 
-@pytest.mark.parametrize("task", ["classification", "span_qa", "translation", "counting"])
+@pytest.mark.parametrize(
+    "task", ["classification", "span_qa", "translation", "embedding", "tagging", "counting"]
+)
 def test_the_help_of_the_metric_lists_all_that_the_task_declares(task):
     listed = _help(task).split(": ")[1].split(";")[0].split(", ")
     assert {*TASKS.fields(task).metrics, "loss"} <= {*listed}

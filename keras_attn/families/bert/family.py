@@ -6,7 +6,6 @@ from keras_attn.families.contract import Family
 from keras_attn.families.huggingface_tensors import variable_shapes
 from keras_attn.models import BertClassifier, BertEncoder, BertPretrainer, BertQuestionAnswerer
 from keras_attn.models.bert import BERT_SIZES
-from keras_attn.models.text_embedder import TextEmbedder
 from keras_attn.registry import TASKS
 from keras_attn.text.tokenizer_types import TOKENIZER_TYPES
 
@@ -21,7 +20,6 @@ class BertFamily(Family):
         "classification": BertClassifier,
         "span_qa": BertQuestionAnswerer,
         "backbone": None,
-        "embedding": TextEmbedder,
     }
     tokenizers = TOKENIZER_TYPES["wordpiece"]
     sizes = named_sizes(BERT_SIZES)

@@ -9,6 +9,7 @@ import math
 import numpy as np
 
 from keras_attn.tasks.classification.probabilities import mean_loss
+from keras_attn.tasks.finetuning.correlations import as_rows, pearson, ratio, spearman
 
 
 def confusion_counts(labels, predictions, num_classes, sample_weight=None):
@@ -22,7 +23,7 @@ def confusion_counts(labels, predictions, num_classes, sample_weight=None):
     Returns:
         float64 `(C, C)`: `[label, prediction]`.
     """
-    labels, predictions, weight = _rows(labels, predictions, sample_weight)
+    labels, predictions, weight = as_rows(labels, predictions, sample_weight)
     cells = labels.astype(np.int64) * num_classes + predictions.astype(np.int64)
     counts = np.bincount(cells, weights=weight, minlength=num_classes**2)
     return counts.reshape(num_classes, num_classes)
@@ -30,19 +31,19 @@ def confusion_counts(labels, predictions, num_classes, sample_weight=None):
 
 def accuracy(labels, predictions, sample_weight=None):
     """Fraction of correct predictions."""
-    labels, predictions, weight = _rows(labels, predictions, sample_weight)
-    return _ratio(np.sum(weight * (labels == predictions)), np.sum(weight))
+    labels, predictions, weight = as_rows(labels, predictions, sample_weight)
+    return ratio(np.sum(weight * (labels == predictions)), np.sum(weight))
 
 
 def f1(labels, predictions, sample_weight=None):
     """F1 of class 1: `2 TP / (2 TP + FP + FN)`, as in GLUE."""
-    labels, predictions, weight = _rows(labels, predictions, sample_weight)
+    labels, predictions, weight = as_rows(labels, predictions, sample_weight)
     return _class_f1(labels == 1, predictions == 1, weight)
 
 
 def f1_macro(labels, predictions, sample_weight=None):
     """Mean F1 of the classes that occur in labels or predictions."""
-    labels, predictions, weight = _rows(labels, predictions, sample_weight)
+    labels, predictions, weight = as_rows(labels, predictions, sample_weight)
     classes = np.union1d(labels, predictions)
     scores = [_class_f1(labels == c, predictions == c, weight) for c in classes]
     return float(np.mean(scores)) if scores else 0.0
@@ -55,7 +56,7 @@ def matthews(labels, predictions, sample_weight=None):
         Gorodkin, Comparing two K-category assignments by a K-category
         correlation coefficient, 2004, eq. 8.
     """
-    labels, predictions, weight = _rows(labels, predictions, sample_weight)
+    labels, predictions, weight = as_rows(labels, predictions, sample_weight)
     if not labels.size:
         return 0.0
     classes = int(max(labels.max(), predictions.max())) + 1
@@ -64,32 +65,14 @@ def matthews(labels, predictions, sample_weight=None):
     covariance = np.trace(counts) * total - by_label @ by_prediction
     label_variance = total**2 - by_label @ by_label
     prediction_variance = total**2 - by_prediction @ by_prediction
-    return _ratio(covariance, math.sqrt(max(label_variance * prediction_variance, 0.0)))
-
-
-def pearson(labels, predictions, sample_weight=None):
-    """Pearson correlation coefficient."""
-    labels, predictions, weight = _rows(labels, predictions, sample_weight)
-    if not labels.size or np.ptp(labels) == 0 or np.ptp(predictions) == 0:
-        return 0.0
-    weight = weight / np.sum(weight)
-    x, y = labels.astype(np.float64), predictions.astype(np.float64)
-    x, y = x - weight @ x, y - weight @ y
-    correlation = _ratio(weight @ (x * y), math.sqrt((weight @ x**2) * (weight @ y**2)))
-    return min(1.0, max(-1.0, correlation))
-
-
-def spearman(labels, predictions, sample_weight=None):
-    """Spearman correlation coefficient: Pearson's of the ranks; ties have their mean rank."""
-    labels, predictions, weight = _rows(labels, predictions, sample_weight)
-    return pearson(_ranks(labels), _ranks(predictions), weight)
+    return ratio(covariance, math.sqrt(max(label_variance * prediction_variance, 0.0)))
 
 
 def mean_squared_error(labels, predictions, sample_weight=None):
     """Mean squared error."""
-    labels, predictions, weight = _rows(labels, predictions, sample_weight)
+    labels, predictions, weight = as_rows(labels, predictions, sample_weight)
     difference = labels.astype(np.float64) - predictions.astype(np.float64)
-    return _ratio(np.sum(weight * difference**2), np.sum(weight))
+    return ratio(np.sum(weight * difference**2), np.sum(weight))
 
 
 METRICS = {
@@ -195,7 +178,7 @@ def multilabel_metrics(labels, chosen):
     return {
         "f1_micro": _class_f1(labels, chosen, 1.0),
         "f1_macro": float(np.mean(each)) if each else 0.0,
-        "accuracy": _ratio(np.sum(np.all(labels == chosen, axis=1)), len(labels)),
+        "accuracy": ratio(np.sum(np.all(labels == chosen, axis=1)), len(labels)),
     }
 
 
@@ -218,29 +201,6 @@ def task_metrics(labels, predicted, kind, names=None, deviation=1.0):
     return {**named, "loss": mean_loss(labels, predicted, kind, deviation)}
 
 
-def _rows(labels, predictions, sample_weight):
-    """Returns labels, predictions and float64 weights of the rows with a weight other than 0."""
-    labels, predictions = np.asarray(labels), np.asarray(predictions)
-    weight = np.ones(labels.shape) if sample_weight is None else np.asarray(sample_weight)
-    if labels.ndim != 1 or not labels.shape == predictions.shape == weight.shape:
-        raise ValueError(
-            "Labels, predictions and weights must have the same shape (N,). Received: "
-            f"{labels.shape}, {predictions.shape}, {weight.shape}"
-        )
-    counted = weight != 0
-    return labels[counted], predictions[counted], weight[counted].astype(np.float64)
-
-
-def _ratio(numerator, denominator):
-    return float(numerator / denominator) if denominator > 0 else 0.0
-
-
 def _class_f1(actual, predicted, weight):
     hits = np.sum(weight * (actual & predicted))
-    return _ratio(2 * hits, np.sum(weight * actual) + np.sum(weight * predicted))
-
-
-def _ranks(values):
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ends = np.cumsum(counts)
-    return (ends - (counts - 1) / 2)[inverse]
+    return ratio(2 * hits, np.sum(weight * actual) + np.sum(weight * predicted))

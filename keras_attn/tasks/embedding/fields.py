@@ -1,12 +1,49 @@
 """Embeddings of texts: config fields and files."""
 
-from keras_attn.declarations import TaskFields
-from keras_attn.tasks.pretraining.fields import MASKED, pretraining_fields
+from keras_attn.declarations import Option, TaskFields
+from keras_attn.field import Field
+from keras_attn.tasks.finetuning.fields import joint_fields
+
+SCORED = ("spearman", "pearson")
+RETRIEVAL = ("mrr", "recall_at_1", "recall_at_10")
+
+_DATA = {
+    "negative": Field(str, "column of a hard negative of each pair (embedding); if unset, none"),
+}
+_MODEL = {
+    "projection": Field(
+        int, "size of a dense layer after the pooling (embedding); if unset, none", above=0
+    ),
+}
+_TRAINING = {
+    "loss": Field(
+        str,
+        "loss (embedding): in_batch_negatives (pairs), triplet (with data.negative), cosent or "
+        "cosine (pairs with scores); if unset, cosent with data.label, else in_batch_negatives",
+        choices=("in_batch_negatives", "triplet", "cosent", "cosine"),
+        chosen=True,
+    ),
+    "temperature": Field(
+        0.05, "divisor of the cosine similarities (embedding: in_batch_negatives, cosent)", above=0
+    ),
+    "symmetric": Field(
+        False, "whether second texts also select their first text (embedding: in_batch_negatives)"
+    ),
+    "margin": Field(5.0, "margin of Euclidean distances (embedding: triplet)", low=0),
+}
 
 FIELDS = TaskFields(
-    command=None,  # checkpoints are only converted
+    command="finetune",
     family="bert",
-    config=lambda family: pretraining_fields(family, MASKED),
+    config=joint_fields,
+    summary="embedding: vectors of texts, from pairs, triplets, scored pairs or single texts",
+    joint={"data": _DATA, "model": _MODEL, "train": _TRAINING},
+    metrics=(*SCORED, *RETRIEVAL),
+    options={
+        "evaluate": {
+            "label": Option(str, "Label column; if unset, as in training.", flag="label_column")
+        }
+    },
     files=("embedding.json",),
     loaded="keras_attn.tasks.embedder.Embedder",
     convert_heads={"embedding": {}},

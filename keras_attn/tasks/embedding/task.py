@@ -1,24 +1,103 @@
-"""Embeddings of texts with a head: pooling, dense layers and normalization."""
+"""Embeddings of texts: pooling, dense layers and normalization, and their training."""
 
 import dataclasses
+import itertools
+
+import numpy as np
 
 from keras_attn.checkpoints.text_settings import TextSettings
+from keras_attn.counts import counted
+from keras_attn.data.batches import TableBatches
 from keras_attn.errors import UserError, warn
-from keras_attn.tasks.contract import Task
+from keras_attn.models.text_embedder import TextEmbedder
+from keras_attn.tasks.contract import Plan, Task
 from keras_attn.tasks.embedder import Embedder
+from keras_attn.tasks.embedding.export import Exported
+from keras_attn.tasks.embedding.groups import (
+    GroupExamples,
+    check_columns,
+    choose_loss,
+    hashes_of,
+    read_groups,
+    row_lengths,
+)
+from keras_attn.tasks.embedding.metrics import embedding_metrics, loss_of_batches, metric_names
+from keras_attn.tasks.embedding.report import report_baseline, text_baseline, write_report
+from keras_attn.tasks.finetuning.choices import (
+    check_training,
+    choose_best,
+    choose_buckets,
+    choose_rows,
+    describe_lengths,
+    warn_of_few_rows,
+)
+from keras_attn.tasks.finetuning.defaults import FinetuningDefaults
 from keras_attn.tasks.model_arguments import require_float32, with_defaults
+from keras_attn.tasks.tokenizer_choice import choose_tokenizer
 
 _FILE = "embedding.json"
+# The loss of a model of another library, which does not record it.
+_LOSS = {"loss": "in_batch_negatives", "temperature": 0.05, "symmetric": False, "margin": 5.0}
+_COLUMNS = ("text", "text_pair", "negative", "label")
 
 
 class Embedding(Task):
     """Embeddings of texts, as of sentence-transformers."""
 
     name = "embedding"
+    model = TextEmbedder
     command = "python -m finetune.embed"
 
+    def plan(self, run):
+        config, data, family = run.config, run.config.data, run.family
+        columns = {name: data[name] for name in _COLUMNS}
+        _check(run)
+        check_columns(columns, config.train.loss)
+        if config.train.loss is None:
+            run.set_field("train.loss", choose_loss(columns))
+        heads, settings = _choose_head(run)
+        architecture = family.choose_architecture(run)
+        new = run.match_heads(family.head_names(self.name, heads))
+        check_training(run, architecture.get("num_layers", 0))
+        splits = _read_splits(run, columns)
+        best = choose_best(run, metric_names(columns), splits["validation"])
+        tokenizer = choose_tokenizer(run, lambda: [*itertools.chain(*splits["train"].columns)])
+        architecture.update(family.tokenizer_arguments(tokenizer))
+        lengths = row_lengths(splits["train"], tokenizer)
+        defaults = FinetuningDefaults(run)
+        longest = settings.max_length or architecture.get("max_length")
+        # Texts of a group, which have no windows.
+        defaults.choose_length(lengths, longest, paired=True)
+        run.fit_memory(architecture, heads)
+        prompt = settings.prompts.get(settings.default_prompt or "", "")
+        examples = {
+            split: own and _examples(run, own, tokenizer, prompt, shuffle=split == "train")
+            for split, own in splits.items()
+        }
+        _summarize_data(run, splits, lengths, columns)
+        advice = defaults.choose_training(
+            examples["train"].num_examples, family.output_dim(architecture)
+        )
+        defaults.report()
+        # Before `run.start`, after which the workdir can be loaded.
+        if run.chief and not (run.resumed or run.dry_run):
+            run.workdir.write_json(_FILE, settings.to_json())
+        evaluation = _Evaluation(run, splits, heads, advice)
+        return Plan(
+            architecture,
+            heads,
+            hashes_of(run, splits),
+            TableBatches(examples["train"]),
+            examples["validation"] and TableBatches(examples["validation"]),
+            new,
+            outputs="embedding",
+            metrics=evaluation.metrics,
+            best=best,
+            finish=evaluation.finish,
+        )
+
     def complete_heads(self, heads, config, files):
-        return with_defaults(heads, {"pooling": ["mean"], "steps": []})
+        return with_defaults(heads, {"pooling": ["mean"], "steps": [], **_LOSS})
 
     def read_files(self, workdir, heads):
         found = workdir.read_json(_FILE)
@@ -35,6 +114,32 @@ class Embedding(Task):
     def load(self, trained, precision):
         require_float32(trained, precision)
         return Embedder(trained)
+
+    def evaluate(self, model, data, batch_size, reading, options):
+        trained = model.config["data"]
+        given = {**reading, "label": options.get("label"), "negative": None}
+        columns = {
+            name: trained.get(name) if given[name] is None else given[name] for name in _COLUMNS
+        }
+        if columns["text"] is None or not metric_names(columns):
+            raise UserError(
+                "Evaluation requires pairs of texts: --text_column and --text_pair_column. "
+                f"Received: text={columns['text']}, text_pair={columns['text_pair']}"
+            )
+        names = ("format", "encoding", "on_bad_text", "max_line")
+        options = {
+            name: trained.get(name) if given[name] is None else given[name] for name in names
+        }
+        groups = read_groups(data, columns, **options)
+        vectors = [model.embed(column, batch_size=batch_size) for column in groups.columns[:2]]
+        return {
+            **embedding_metrics(np.stack(vectors, axis=1), groups.scores),
+            "examples": len(groups),
+            "skipped": groups.skipped,
+        }
+
+    def exported(self, model, options):
+        return Exported(model)
 
     def head_layers(self, heads):
         # Dense layers follow the pooling, so they are not on the hidden states.
@@ -61,6 +166,122 @@ class Embedding(Task):
         return dataclasses.replace(
             trained, task="backbone", heads={}, weights=trained.backbone_weights, files={}
         )
+
+
+class _Evaluation:
+    """Metrics and report of the validation split; the functions of a `Plan`."""
+
+    def __init__(self, run, splits, heads, advice):
+        self._run, self._splits, self._heads, self._advice = run, splits, heads, advice
+        self._vectors = None  # of the newest evaluation
+
+    def metrics(self, model, results, rows, stop):
+        groups, heads = self._splits["validation"], self._heads
+        self._vectors = rows[: len(groups)]
+        found = {"loss": results["loss"]}
+        if model.gathered_outputs:  # the devices evaluate parts of a batch
+            size = self._run.config.eval.batch_size
+            found["loss"] = loss_of_batches(self._vectors, groups.scores, heads, size)
+        if len(groups.columns) == 1:
+            return found
+        return {**embedding_metrics(self._vectors, groups.scores), **found}
+
+    def finish(self, results):
+        groups = self._splits["validation"]
+        if self._vectors is None or len(groups.columns) == 1:
+            return
+        run = self._run
+        baseline = run.chief and text_baseline(self._splits["train"], groups)
+        if baseline:
+            results["to_beat"] = baseline
+            run.write_results(results)
+        if run.config.eval.report:
+            write_report(run, results, baseline, self._splits, self._vectors)
+        if baseline:
+            report_baseline(run, results, baseline, self._advice)
+
+
+def _check(run):
+    config, data = run.config, run.config.data
+    if data.regression or data.pack > 1 or config.train.class_weights or data.windows is not None:
+        raise UserError(
+            "data.task=embedding requires data.regression=False, data.pack=1, data.windows=None "
+            f"and train.class_weights=False. Received: data.regression={data.regression}, "
+            f"data.pack={data.pack}, data.windows={data.windows}, "
+            f"train.class_weights={config.train.class_weights}"
+        )
+    if run.family.requires_pairs:
+        raise UserError(
+            f"{run.family.title} has no embeddings of single texts. "
+            f"Received: model.family={run.family.name}"
+        )
+
+
+def _choose_head(run):
+    """Returns the arguments of the head, and the `TextSettings`."""
+    config, start = run.config, None if run.resumed else run.pretrained
+    names = ("loss", "temperature", "symmetric", "margin")
+    losses = {name: config.train[name] for name in names}
+    if run.resumed:
+        settings = TextSettings.from_json(run.workdir.read_json(_FILE), run.workdir / _FILE)
+        return {**run.saved["heads"], **losses}, settings
+    known = start.heads if start and start.task == "embedding" else {}
+    settings = start.files["text"] if known else TextSettings()
+    if known and config.model.pooling is None and config.model.projection is None:
+        return {"pooling": known["pooling"], "steps": known["steps"], **losses}, settings
+    pooling = config.model.pooling or "mean"
+    if config.model.pooling is None:
+        run.set_field("model.pooling", pooling)
+    size, steps = config.model.projection, [{"type": "normalize"}]
+    if size is not None:
+        dense = {"type": "dense", "units": size, "activation": "linear", "use_bias": True}
+        steps = [dense, *steps]
+    return {"pooling": [pooling], "steps": steps, **losses}, settings
+
+
+def _read_splits(run, columns):
+    data = run.config.data
+    if not data.train:
+        raise UserError(
+            "data.train must be set to the training data: a file, a glob or tfds:NAME. "
+            "Received: data.train=None"
+        )
+    names = ("format", "header", "encoding", "on_bad_text", "max_line")
+    options = {name: data[name] for name in names}
+    found = {
+        split: read_groups(data[split], columns, split=split, **options) if data[split] else None
+        for split in ("train", "validation")
+    }
+    return choose_rows(run, found, "rows")
+
+
+def _summarize_data(run, splits, lengths, columns):
+    """Prints a summary of the data before training."""
+    kind = "text" if len(splits["train"].columns) == 1 else "pair"
+    kind = "triplet" if columns["negative"] else kind
+    for split, own in splits.items():
+        if own is None:
+            run.say("no validation rows: the results will have no metrics")
+            continue
+        name = "training" if split == "train" else split
+        skipped = f", {own.skipped:,} skipped" if own.skipped else ""
+        run.say(f"{counted(len(own), f'{name} {kind}')}{skipped}")
+    run.say(describe_lengths(lengths, "text"))
+    warn_of_few_rows(run, len(splits["train"]), "rows")
+
+
+def _examples(run, groups, tokenizer, prompt, shuffle):
+    config = run.config
+    return GroupExamples(
+        groups,
+        tokenizer,
+        prompt,
+        length=config.data.length,
+        batch_size=config.train.batch_size if shuffle else config.eval.batch_size,
+        buckets=choose_buckets(run),
+        seed=config.train.seed,
+        shuffle=shuffle,
+    )
 
 
 def _settings(trained):

@@ -1,0 +1,208 @@
+"""Groups of related texts: pairs, triplets, scored pairs and single texts."""
+
+import dataclasses
+import hashlib
+from typing import Any
+
+import numpy as np
+
+from keras_attn.data.sources.files import file_sha256
+from keras_attn.data.sources.record_formats import as_number
+from keras_attn.data.sources.tables import describe_location, iterate_rows
+from keras_attn.data.sources.text_lines import SKIP_ADVICE
+from keras_attn.data.text_examples import TextExamples
+from keras_attn.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True)
+class Groups:
+    """Groups of texts.
+
+    Attributes:
+        columns: Texts of each column `(N,)`: the first texts, the second ones, and hard negatives.
+        scores: Scores of the pairs, float32 `(N,)`, or None.
+        files: Names of the files.
+        skipped: Number of skipped rows.
+    """
+
+    columns: list[list[str]]
+    scores: np.ndarray | None
+    files: tuple[str, ...]
+    skipped: int = 0
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    @property
+    def texts(self) -> list[str]:
+        """The first texts, for `hold_out`."""
+        return self.columns[0]
+
+    @property
+    def text_pairs(self) -> list[str] | None:
+        """The second texts, for `hold_out`."""
+        return self.columns[1] if len(self.columns) > 1 else None
+
+    def take(self, rows: Any) -> "Groups":
+        """Returns the groups with the given numbers."""
+        columns = [[column[row] for row in rows] for column in self.columns]
+        scores = None if self.scores is None else self.scores[np.asarray(rows, int)]
+        return dataclasses.replace(self, columns=columns, scores=scores)
+
+
+def read_groups(source: Any, columns: dict[str, str | None], **options: Any) -> Groups:
+    """Reads all groups of a source.
+
+    Args:
+        source: See `iterate_rows`.
+        columns: Dict of `text`, `text_pair`, `negative` and `label`; None: no such column.
+        **options: Further arguments of `iterate_rows`.
+
+    Raises:
+        UserError: See `iterate_rows`, or if a score is not a finite number.
+    """
+    given = {name: columns[name] for name in ("text", "text_pair", "label")}
+    kept = [columns["negative"]] if columns["negative"] else []
+    rows = iterate_rows(source, **given, keep=kept, **options)
+    texts: list[list[str]] = []
+    scores: list[float | None] = []
+    files: dict[str, None] = {}  # in order
+    skipped = 0
+    for row in rows:
+        files[row.file] = None
+        score = None if row.label is None else as_number(row.label)
+        if row.label is not None and score is None:
+            if options.get("on_bad_text") == "skip":
+                skipped += 1
+                continue
+            raise UserError(
+                f"Scores must be finite numbers. {SKIP_ADVICE} such rows. "
+                f"Received: {row.label!r:.50} in {describe_location(row.file, row.line)}"
+            )
+        pair = () if row.text_pair is None else (row.text_pair,)
+        texts.append([row.text, *pair, *row.kept])
+        scores.append(score)
+    if not texts:
+        raise UserError(f"The data must have at least one row. Received: {source!r}")
+    found = np.array(scores, np.float32) if columns["label"] else None
+    total = sum(rows.skipped.values()) + skipped
+    return Groups([*map(list, zip(*texts, strict=True))], found, tuple(files), total)
+
+
+def hashes_of(run: Any, splits: dict[str, Groups | None]) -> dict[str, str]:
+    """Returns the SHA-256 of the tokenizer, the data files and the rows of each split."""
+    hashes = run.tokenizer_hashes()
+    for split, groups in splits.items():
+        if groups is None:
+            continue
+        names = [name for name in groups.files if not name.startswith("tfds:")]
+        hashes.update({name: file_sha256(name) for name in names})
+        sha = hashlib.sha256()
+        for column in groups.columns:
+            for text in column:
+                sha.update(text.encode("utf-8", "surrogatepass") + b"\0")
+            sha.update(b"\1")
+        sha.update(b"" if groups.scores is None else groups.scores.tobytes())
+        hashes[f"{split} rows"] = sha.hexdigest()
+    return hashes
+
+
+class GroupExamples:
+    """Batches of groups, whose arrays have an axis for the texts of a group: `(B, N, T)`.
+
+    A batch is a random sample of the groups, whatever their length, as the other groups of the
+    batch are negatives.
+
+    Args:
+        groups: `Groups`. A single text is its own pair: in training, the two copies have different
+            dropout masks (Gao et al., SimCSE, 2021).
+        tokenizer: A tokenizer with a `row_layout`.
+        prompt: Text before each text.
+        **options: `length`, `batch_size`, `buckets`, `seed` and `shuffle` of `TextExamples`.
+
+    Attributes:
+        batch_size, num_examples, num_batches, buckets, pad_id: See `TextExamples`.
+        num_cut: Number of truncated texts.
+    """
+
+    def __init__(self, groups: Groups, tokenizer: Any, prompt: str = "", **options: Any) -> None:
+        columns = [
+            TextExamples(
+                [prompt + text for text in column],
+                None,
+                None if number else groups.scores,
+                tokenizer,
+                by_length=False,
+                **options,
+            )
+            for number, column in enumerate(groups.columns)
+        ]
+        first = columns[0]
+        self.num_cut = sum(column.num_cut for column in columns)
+        self._columns = columns if len(columns) > 1 else [first, first]
+        self.batch_size, self.buckets, self.pad_id = first.batch_size, first.buckets, first.pad_id
+        self.num_examples, self.num_batches = first.num_examples, first.num_batches
+
+    def batch(self, index: int) -> dict[str, np.ndarray]:
+        """Returns batch `index` (from 0, without limit)."""
+        parts = [column.batch(index) for column in self._columns]
+        width = max(part["token_ids"].shape[1] for part in parts)
+        batch = {name: parts[0][name] for name in ("label", "sample_weight") if name in parts[0]}
+        for name in ("token_ids", "segment_ids", "padding_mask"):
+            fill = self.pad_id if name == "token_ids" else 0
+            batch[name] = np.stack([_widened(part[name], width, fill) for part in parts], axis=1)
+        return batch
+
+
+def _widened(array, width, value):
+    return np.pad(array, [(0, 0), (0, width - array.shape[1])], constant_values=value)
+
+
+def row_lengths(groups: Groups, tokenizer: Any) -> np.ndarray:
+    """Returns the length of the longest text of each group in tokens, with special tokens."""
+    lengths = []
+    for column in groups.columns:
+        _, ends = tokenizer.encode(list(column))
+        lengths.append(np.diff(ends, prepend=0))
+    return np.max(lengths, axis=0) + tokenizer.row_layout.count(False)
+
+
+def check_columns(columns: dict[str, str | None], loss: str | None) -> None:
+    """Checks that the columns suit each other and the loss.
+
+    Args:
+        columns: See `read_groups`.
+        loss: `train.loss`; None: chosen from the columns.
+
+    Raises:
+        UserError: If they do not.
+    """
+    if columns["text"] is None:
+        raise UserError(
+            "data.text must be set to the column of the texts. Received: data.text=None"
+        )
+    for name in ("negative", "label"):
+        if columns[name] is not None and columns["text_pair"] is None:
+            raise UserError(
+                f"data.{name} requires pairs. Set data.text_pair. "
+                f"Received: data.{name}={columns[name]}"
+            )
+    if columns["negative"] is not None and columns["label"] is not None:
+        raise UserError(
+            "Pairs have either hard negatives or scores. "
+            f"Received: data.negative={columns['negative']}, data.label={columns['label']}"
+        )
+    needs = {"triplet": "negative", "cosent": "label", "cosine": "label"}
+    wanted = needs.get(loss or "")
+    if wanted and columns[wanted] is None:
+        raise UserError(f"train.loss={loss} requires data.{wanted}. Received: data.{wanted}=None")
+    if loss == "in_batch_negatives" and columns["label"] is not None:
+        raise UserError(
+            "train.loss=in_batch_negatives does not use scores. Leave data.label unset. "
+            f"Received: data.label={columns['label']}"
+        )
+
+
+def choose_loss(columns: dict[str, str | None]) -> str:
+    """Returns the default of `train.loss`."""
+    return "cosent" if columns["label"] is not None else "in_batch_negatives"

@@ -1,0 +1,97 @@
+"""Metrics of embeddings: correlation with scores, and retrieval."""
+
+import numpy as np
+from keras import ops
+
+from keras_attn.ops.contrastive import cosent_loss, cosine_similarity, in_batch_losses
+from keras_attn.tasks.embedding.fields import RETRIEVAL, SCORED
+from keras_attn.tasks.finetuning.correlations import pearson, spearman
+
+_CHUNK = 1024  # queries whose similarities are in memory
+
+
+def metric_names(columns):
+    """Returns the names of the metrics of data with these columns; see `read_groups`."""
+    if columns["label"] is not None:
+        return SCORED
+    return RETRIEVAL if columns["text_pair"] is not None else ()
+
+
+def similarities(vectors):
+    """Returns the cosine similarity of the first two texts of each group, `(N,)`.
+
+    Args:
+        vectors: `(N, 2, E)`.
+    """
+    return ops.convert_to_numpy(cosine_similarity(vectors[:, 0], vectors[:, 1]))
+
+
+def ranks(queries, documents):
+    """Returns the rank of document i among all documents for query i, from 1: `(N,)`.
+
+    Documents with the same similarity as document i, such as copies of it, do not precede it.
+
+    Args:
+        queries, documents: `(N, E)`.
+    """
+    queries, documents = (
+        x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
+        for x in (queries, documents)
+    )
+    found = []
+    for start in range(0, len(queries), _CHUNK):
+        scores = queries[start : start + _CHUNK] @ documents.T
+        rows = np.arange(len(scores))
+        # A copy has the same similarity up to rounding.
+        own = scores[rows, start + rows][:, None] + 1e-6
+        found.append(1 + np.sum(scores > own, axis=1))
+    return np.concatenate(found)
+
+
+def embedding_metrics(vectors, scores):
+    """Returns the metrics of the embeddings of groups.
+
+    Args:
+        vectors: `(N, 2 or more, E)`; the metrics of retrieval are of the first texts as queries
+            among all second texts.
+        scores: Scores of the pairs `(N,)`; None: retrieval.
+
+    Returns:
+        Dict of the metrics `SCORED` or `RETRIEVAL`.
+    """
+    if scores is not None:
+        found = similarities(vectors)
+        return {"spearman": spearman(scores, found), "pearson": pearson(scores, found)}
+    return rank_metrics(ranks(vectors[:, 0], vectors[:, 1]))
+
+
+def rank_metrics(places):
+    """Returns the mean reciprocal rank, and the fractions of ranks up to 1 and up to 10."""
+    return {
+        "mrr": float(np.mean(1 / places)),
+        "recall_at_1": float(np.mean(places <= 1)),
+        "recall_at_10": float(np.mean(places <= 10)),
+    }
+
+
+def loss_of_batches(vectors, scores, heads, batch_size):
+    """Returns the mean loss over batches of consecutive groups.
+
+    Args:
+        vectors: `(N, …, E)`.
+        scores: `(N,)`, or None.
+        heads: Arguments of `TextEmbedder`.
+        batch_size: Groups in a batch; the last one may be smaller.
+    """
+    total = 0.0
+    for start in range(0, len(vectors), batch_size):
+        part = vectors[start : start + batch_size]
+        real = np.ones(len(part), np.float32)
+        if heads["loss"] == "cosent":
+            labels = scores[start : start + batch_size]
+            found = cosent_loss(similarities(part), labels, real, heads["temperature"])
+            total += len(part) * float(found)
+        else:
+            losses, _ = in_batch_losses(part, real, heads["temperature"], heads["symmetric"])
+            total += float(ops.sum(losses))
+    return total / len(vectors)
