@@ -1,15 +1,18 @@
 """Losses of `TextEmbedder`, and of parts of a global batch."""
 
+import pathlib
+
 import keras
 import numpy as np
 import pytest
 from keras import ops
 
 from keras_attn.models import BertEncoder
-from keras_attn.models.text_embedder import TextEmbedder
+from keras_attn.models.text_embedder import LOSSES, TextEmbedder
 from keras_attn.ops.contrastive import cosent_loss, cosine_similarity, in_batch_losses
 
 ROWS = 6
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 
 
 def make(loss="in_batch_negatives", **options):
@@ -32,6 +35,29 @@ def batch_of(texts=2):
 
 def embeddings_of(model, batch):
     return ops.convert_to_numpy(model(batch)["embedding"])
+
+
+@pytest.mark.parametrize("name", ["pairs", "triplets", "symmetric", "cosent", "cosine", "triplet"])
+def test_losses_and_gradients_are_those_of_sentence_transformers(name):
+    with np.load(GOLDEN / "embedding_losses.npz", allow_pickle=False) as file:
+        golden = dict(file)
+    loss = {"cosent": "cosent", "cosine": "cosine", "triplet": "triplet"}.get(name, LOSSES[0])
+    temperature = 1 / 20 if name == "triplets" else 1 / 5
+    model = make(loss, temperature=temperature, symmetric=name == "symmetric", margin=1.0)
+    texts = golden[f"{name}/gradient"].shape[1]
+    embeddings = golden["embeddings"][:, :texts].astype("float32")
+    batch = {"label": golden["scores"].astype("float32"), "sample_weight": np.ones(6, "float32")}
+
+    def value(x):
+        return float(model.loss_errors({"embedding": x}, batch)["embedding"]) / 6
+
+    assert value(embeddings) == pytest.approx(float(golden[f"{name}/loss"]), rel=1e-5)
+    gradient, step = golden[f"{name}/gradient"], 1e-2
+    for place in ((0, 0, 0), (2, 1, 3), (5, texts - 1, 7)):
+        change = np.zeros_like(embeddings)
+        change[place] = step
+        found = (value(embeddings + change) - value(embeddings - change)) / (2 * step)
+        assert found == pytest.approx(gradient[place], rel=2e-2, abs=2e-4)
 
 
 def test_each_text_is_embedded_on_its_own():
