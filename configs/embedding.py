@@ -4,7 +4,7 @@ r"""Embeddings of texts, for search and similarity.
         --config.data.train=pairs.tsv --config.data.text=question --config.data.text_pair=answer
 
 Hard negatives are in the column `--config.data.negative`, scores of pairs in `--config.data.label`.
-Without pairs, the texts of `--config.data.text` alone are embedded (SimCSE).
+Without pairs, the model is trained on single texts (SimCSE).
 """
 
 from keras_attn.defaults import finetuning_defaults

@@ -149,7 +149,9 @@ class EmbeddingHead(keras.layers.Layer):
         return {**super().get_config(), **own}
 
 
-LOSSES = ("in_batch_negatives", "cosent", "cosine", "triplet")
+IN_BATCH, COSENT = "in_batch_negatives", "cosent"  # of the global batch
+LOSSES = (IN_BATCH, COSENT, "cosine", "triplet")
+DEFAULT_LOSS = {"loss": IN_BATCH, "temperature": 0.05, "symmetric": False, "margin": 1.0}
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -201,10 +203,10 @@ class TextEmbedder(TaskModel, keras.Model):
         backbone: keras.Model,
         pooling: Sequence[str] = ("mean",),
         steps: Sequence[Mapping[str, Any]] = (),
-        loss: str = "in_batch_negatives",
+        loss: str = IN_BATCH,
         temperature: float = 0.05,
         symmetric: bool = False,
-        margin: float = 5.0,
+        margin: float = 1.0,
         seed: int | None = None,
         name: str | None = "text_embedder",
         **kwargs: Any,
@@ -227,7 +229,7 @@ class TextEmbedder(TaskModel, keras.Model):
     @property
     def gathered_outputs(self) -> tuple[str, ...]:
         """Names of the outputs whose rows of the global batch `loss_errors` reads."""
-        return ("embedding",) if self.loss_name in LOSSES[:2] else ()
+        return ("embedding",) if self.loss_name in (IN_BATCH, COSENT) else ()
 
     def build(self, input_shape: dict[str, Shape] | None = None) -> None:
         backbone = self.build_backbone()
@@ -259,7 +261,7 @@ class TextEmbedder(TaskModel, keras.Model):
 
     @property
     def metric_names(self) -> list[str]:
-        own = ["accuracy"] if self.loss_name == LOSSES[0] else []
+        own = ["accuracy"] if self.loss_name == IN_BATCH else []
         return ["embedding_loss", *own]
 
     def loss_weights(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -282,7 +284,7 @@ class TextEmbedder(TaskModel, keras.Model):
     def _global_error(self, embeddings, batch):
         """Error of the rows of the batch, with the gradient of the error of the global batch."""
         rows, weights, inside, scores = _global_rows(embeddings, batch)
-        if self.loss_name == "cosent":
+        if self.loss_name == COSENT:
             similarities = cosine_similarity(rows[:, 0], rows[:, 1])
             loss = cosent_loss(similarities, scores, weights, self.temperature)
             value = ops.sum(weights * inside) * ops.stop_gradient(loss)
@@ -295,7 +297,7 @@ class TextEmbedder(TaskModel, keras.Model):
     def metric_sums(
         self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
     ) -> dict[str, tuple[Tensor, Tensor]]:
-        if self.loss_name != LOSSES[0]:
+        if self.loss_name != IN_BATCH:
             return {}
         rows, weights, inside, _ = _global_rows(outputs["embedding"], batch)
         _, hits = in_batch_losses(rows, weights, self.temperature)

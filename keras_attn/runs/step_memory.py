@@ -74,13 +74,13 @@ def step_size(task, family, architecture, config, heads=None):
     """
     targets, vocabulary = task.targets(config.data), architecture["vocabulary_size"]
     layers = family.memory(task.name, architecture, heads or {}, config.data.length, targets)
-    dim = family.output_dim(architecture)
+    dim, count = family.output_dim(architecture), task.sequences(config.data)
     return StepSize(
         parameters=layers.parameters + _head_parameters(task, dim, heads),
         output_embeddings=vocabulary * dim if targets else 0,
-        inputs=layers.inputs,
-        activations=layers.activations,
-        layer=layers.layer,
+        inputs=count * layers.inputs,
+        activations=count * layers.activations,
+        layer=count * layers.layer,
         logits=targets * vocabulary,
     )
 

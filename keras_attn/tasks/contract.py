@@ -106,6 +106,14 @@ class Task:
         """
         return 0
 
+    def sequences(self, data: Mapping) -> int:
+        """Returns the number of sequences of an example, which the memory estimate counts.
+
+        Args:
+            data: `config.data`.
+        """
+        return 1
+
     # Workdirs.
 
     def complete_heads(self, heads: Mapping, config: Mapping, files: Mapping) -> dict:

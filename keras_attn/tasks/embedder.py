@@ -91,7 +91,7 @@ class Embedder:
             check_choice("pooling", pooling, POOLINGS)
         if pooling == "cls" and not self.tokenizer.row_layout.before:
             raise UserError(
-                "pooling must be mean for a model without a [CLS] token at the start. "
+                "pooling must not be cls for a model without a [CLS] token at the start. "
                 "Received: pooling=cls"
             )
         prompt = self._prompt(prompt)
@@ -122,13 +122,16 @@ class Embedder:
         first, second = (_unit(self.embed(part, **options)) for part in (texts, others))
         return first @ second.T
 
-    def search(self, queries, documents, top=10, **options):
+    def search(
+        self, queries, documents, top_k=10, query_prompt=None, document_prompt=None, **options
+    ):
         """Finds the most similar documents of queries.
 
         Args:
             queries: List of strings.
             documents: List of strings.
-            top: Maximum number of documents of a query.
+            top_k: Maximum number of documents of a query.
+            query_prompt, document_prompt: `prompt` of `embed` for queries and for documents.
             **options: Further arguments of `embed`.
 
         Returns:
@@ -136,16 +139,16 @@ class Embedder:
             document first.
 
         Raises:
-            UserError: If `top` is below 1.
+            UserError: If `top_k` is below 1.
         """
-        if top < 1:
-            raise UserError(f"top must be at least 1. Received: top={top}")
+        if top_k < 1:
+            raise UserError(f"top_k must be at least 1. Received: top_k={top_k}")
         queries, documents = listed(queries), listed(documents)
-        vectors, found = _unit(self.embed(documents, **options)), []
+        vectors, found = _unit(self.embed(documents, prompt=document_prompt, **options)), []
         for start in range(0, len(queries), _QUERIES):
-            part = _unit(self.embed(queries[start : start + _QUERIES], **options))
-            for scores in part @ vectors.T:
-                best = np.argsort(-scores, kind="stable")[:top]
+            part = queries[start : start + _QUERIES]
+            for scores in _unit(self.embed(part, prompt=query_prompt, **options)) @ vectors.T:
+                best = np.argsort(-scores, kind="stable")[:top_k]
                 found.append(
                     [
                         {"index": int(n), "text": documents[n], "similarity": float(scores[n])}
@@ -181,6 +184,11 @@ class Embedder:
         """Returns a text as the tokenizer receives it."""
         lowers = self.text_settings.lowercase and not getattr(self.tokenizer, "lowercase", False)
         return text.lower() if lowers else text
+
+    @property
+    def changes_texts(self):
+        """Whether texts have a default prompt, or are lower-cased before the tokenizer."""
+        return bool(self._prompt(None)) or self._input("A") != "A"
 
     def _unpooled(self, prompt):
         """Returns how many tokens at the start of each row are not pooled."""

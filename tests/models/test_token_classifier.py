@@ -23,7 +23,7 @@ def make(**options):
 
 
 def numpy_logits(model, hidden):
-    kernel, bias = (np.asarray(w) for w in model.logits_dense.get_weights())
+    kernel, bias = map(ops.convert_to_numpy, model.logits_dense.weights)
     return hidden @ kernel + bias
 
 
@@ -76,7 +76,7 @@ def test_the_crf_reads_the_first_tokens_of_words():
     allowed = [[True, False, True], [True, True, True], [True, True, False]]
     model = make(crf=True, allowed_transitions=allowed)
     random = np.random.default_rng(0)
-    weights = [random.normal(size=w.shape) for w in model.crf_layer.get_weights()]
+    weights = [random.normal(size=w.shape) for w in model.crf_layer.weights]
     model.crf_layer.set_weights(weights)
     outputs = as_arrays(model(BATCH))
     alone = CRF(allowed_transitions=allowed)

@@ -24,12 +24,10 @@ class Exported(tf.Module):
 
     def __init__(self, embedder):
         super().__init__()
-        settings = embedder.text_settings
-        if settings.default_prompt or settings.lowercase:
+        if embedder.changes_texts:
             raise UserError(
                 "Exported models support neither a default prompt nor lower-casing before the "
-                f"tokenizer. Received: default_prompt={settings.default_prompt!r}, "
-                f"lowercase={settings.lowercase} in {embedder.path}"
+                f"tokenizer. Received: {embedder.path}"
             )
         self._rows = TextRows(embedder.tokenizer, embedder.max_length)
         self._model = embedder.model

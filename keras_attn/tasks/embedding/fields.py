@@ -27,9 +27,15 @@ _TRAINING = {
         0.05, "divisor of the cosine similarities (embedding: in_batch_negatives, cosent)", above=0
     ),
     "symmetric": Field(
-        False, "whether second texts also select their first text (embedding: in_batch_negatives)"
+        False,
+        "whether to add the loss of retrieving first texts from second texts (embedding: "
+        "in_batch_negatives)",
     ),
-    "margin": Field(5.0, "margin of Euclidean distances (embedding: triplet)", low=0),
+    "margin": Field(
+        1.0,
+        "margin of the Euclidean distances of vectors of length 1 (embedding: triplet)",
+        low=0,
+    ),
 }
 
 FIELDS = TaskFields(

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from keras_attn.checkpoints.text_settings import TextSettings
 from keras_attn.data.sources.files import file_sha256
 from keras_attn.data.sources.record_formats import as_number
 from keras_attn.data.sources.tables import describe_location, iterate_rows
 from keras_attn.data.sources.text_lines import SKIP_ADVICE
-from keras_attn.data.text_examples import TextExamples
+from keras_attn.data.text_examples import TextExamples, TokenizedTexts, tokenize_texts
 from keras_attn.errors import UserError
 
 
@@ -80,6 +81,14 @@ def read_groups(source: Any, columns: dict[str, str | None], **options: Any) -> 
                 f"Received: {row.label!r:.50} in {describe_location(row.file, row.line)}"
             )
         pair = () if row.text_pair is None else (row.text_pair,)
+        if not all(text.strip() for text in (row.text, *pair, *row.kept)):
+            if options.get("on_bad_text") == "skip":
+                skipped += 1
+                continue
+            raise UserError(
+                f"Texts must not be empty. {SKIP_ADVICE} such rows. "
+                f"Received: {describe_location(row.file, row.line)}"
+            )
         texts.append([row.text, *pair, *row.kept])
         scores.append(score)
     if not texts:
@@ -107,6 +116,39 @@ def hashes_of(run: Any, splits: dict[str, Groups | None]) -> dict[str, str]:
     return hashes
 
 
+class TextReader:
+    """Tokenizes texts as `Embedder.embed` does: with the default prompt, lower-cased if required.
+
+    Args:
+        settings: `TextSettings` of the model.
+        tokenizer: A tokenizer with a `row_layout`.
+
+    Attributes:
+        tokenizer: As given.
+        unpooled: Number of tokens at the start of a row that are not pooled.
+    """
+
+    def __init__(self, settings: TextSettings, tokenizer: Any) -> None:
+        self._settings, self.tokenizer = settings, tokenizer
+        self._prompt = settings.prompts.get(settings.default_prompt or "", "")
+        self.unpooled = 0
+        if self._prompt and not settings.include_prompt:
+            ids, _ = tokenizer.encode([self._cased(self._prompt)])
+            self.unpooled = len(tokenizer.row_layout.before) + len(ids)
+
+    def texts(self, column: list[str]) -> list[str]:
+        """Returns texts as the tokenizer receives them."""
+        return [self._cased(self._prompt + text) for text in column]
+
+    def tokens(self, column: list[str]) -> TokenizedTexts:
+        """Returns the tokens of texts."""
+        return tokenize_texts(self.texts(column), None, self.tokenizer)
+
+    def _cased(self, text):
+        lowers = self._settings.lowercase and not getattr(self.tokenizer, "lowercase", False)
+        return text.lower() if lowers else text
+
+
 class GroupExamples:
     """Batches of groups, whose arrays have an axis for the texts of a group: `(B, N, T)`.
 
@@ -116,30 +158,29 @@ class GroupExamples:
     Args:
         groups: `Groups`. A single text is its own pair: in training, the two copies have different
             dropout masks (Gao et al., SimCSE, 2021).
-        tokenizer: A tokenizer with a `row_layout`.
-        prompt: Text before each text.
+        read: `TextReader`.
         **options: `length`, `batch_size`, `buckets`, `seed` and `shuffle` of `TextExamples`.
 
     Attributes:
         batch_size, num_examples, num_batches, buckets, pad_id: See `TextExamples`.
-        num_cut: Number of truncated texts.
     """
 
-    def __init__(self, groups: Groups, tokenizer: Any, prompt: str = "", **options: Any) -> None:
+    def __init__(self, groups: Groups, read: TextReader, **options: Any) -> None:
         columns = [
             TextExamples(
-                [prompt + text for text in column],
+                column,
                 None,
                 None if number else groups.scores,
-                tokenizer,
+                read.tokenizer,
                 by_length=False,
+                tokens=read.tokens(column),
                 **options,
             )
             for number, column in enumerate(groups.columns)
         ]
         first = columns[0]
-        self.num_cut = sum(column.num_cut for column in columns)
         self._columns = columns if len(columns) > 1 else [first, first]
+        self._unpooled = min(read.unpooled, first.length - 1)
         self.batch_size, self.buckets, self.pad_id = first.batch_size, first.buckets, first.pad_id
         self.num_examples, self.num_batches = first.num_examples, first.num_batches
 
@@ -151,6 +192,9 @@ class GroupExamples:
         for name in ("token_ids", "segment_ids", "padding_mask"):
             fill = self.pad_id if name == "token_ids" else 0
             batch[name] = np.stack([_widened(part[name], width, fill) for part in parts], axis=1)
+        if self._unpooled:
+            pooled = np.arange(width) >= self._unpooled
+            batch["pooling_mask"] = batch["padding_mask"] * pooled.astype(np.int32)
         return batch
 
 
@@ -158,13 +202,9 @@ def _widened(array, width, value):
     return np.pad(array, [(0, 0), (0, width - array.shape[1])], constant_values=value)
 
 
-def row_lengths(groups: Groups, tokenizer: Any) -> np.ndarray:
+def row_lengths(groups: Groups, read: TextReader) -> np.ndarray:
     """Returns the length of the longest text of each group in tokens, with special tokens."""
-    lengths = []
-    for column in groups.columns:
-        _, ends = tokenizer.encode(list(column))
-        lengths.append(np.diff(ends, prepend=0))
-    return np.max(lengths, axis=0) + tokenizer.row_layout.count(False)
+    return np.max([read.tokens(column).row_lengths for column in groups.columns], axis=0)
 
 
 def check_columns(columns: dict[str, str | None], loss: str | None) -> None:

@@ -9,12 +9,13 @@ from keras_attn.checkpoints.text_settings import TextSettings
 from keras_attn.counts import counted
 from keras_attn.data.batches import TableBatches
 from keras_attn.errors import UserError, warn
-from keras_attn.models.text_embedder import TextEmbedder
+from keras_attn.models.text_embedder import DEFAULT_LOSS, TextEmbedder
 from keras_attn.tasks.contract import Plan, Task
 from keras_attn.tasks.embedder import Embedder
 from keras_attn.tasks.embedding.export import Exported
 from keras_attn.tasks.embedding.groups import (
     GroupExamples,
+    TextReader,
     check_columns,
     choose_loss,
     hashes_of,
@@ -36,8 +37,6 @@ from keras_attn.tasks.model_arguments import require_float32, with_defaults
 from keras_attn.tasks.tokenizer_choice import choose_tokenizer
 
 _FILE = "embedding.json"
-# The loss of a model of another library, which does not record it.
-_LOSS = {"loss": "in_batch_negatives", "temperature": 0.05, "symmetric": False, "margin": 5.0}
 _COLUMNS = ("text", "text_pair", "negative", "label")
 
 
@@ -57,21 +56,28 @@ class Embedding(Task):
             run.set_field("train.loss", choose_loss(columns))
         heads, settings = _choose_head(run)
         architecture = family.choose_architecture(run)
-        new = run.match_heads(family.head_names(self.name, heads))
+        new = run.match_heads(family.head_names(self.name, heads), reset=_changed_head(run, heads))
         check_training(run, architecture.get("num_layers", 0))
         splits = _read_splits(run, columns)
+        _check_training(run, splits, columns)
         best = choose_best(run, metric_names(columns), splits["validation"])
         tokenizer = choose_tokenizer(run, lambda: [*itertools.chain(*splits["train"].columns)])
         architecture.update(family.tokenizer_arguments(tokenizer))
-        lengths = row_lengths(splits["train"], tokenizer)
+        if not tokenizer.row_layout.before:  # the vector of the text is that of the last token
+            heads["pooling"] = [
+                "lasttoken" if pooling == "cls" else pooling for pooling in heads["pooling"]
+            ]
+        read = TextReader(settings, tokenizer)
+        lengths = row_lengths(splits["train"], read)
         defaults = FinetuningDefaults(run)
-        longest = settings.max_length or architecture.get("max_length")
+        known = (settings.max_length, architecture.get("max_length"))
         # Texts of a group, which have no windows.
-        defaults.choose_length(lengths, longest, paired=True)
+        defaults.choose_length(lengths, min(filter(None, known), default=None), paired=True)
+        if settings.max_length and data.length > settings.max_length:
+            settings = dataclasses.replace(settings, max_length=data.length)
         run.fit_memory(architecture, heads)
-        prompt = settings.prompts.get(settings.default_prompt or "", "")
         examples = {
-            split: own and _examples(run, own, tokenizer, prompt, shuffle=split == "train")
+            split: own and _examples(run, own, read, shuffle=split == "train")
             for split, own in splits.items()
         }
         _summarize_data(run, splits, lengths, columns)
@@ -96,8 +102,11 @@ class Embedding(Task):
             finish=evaluation.finish,
         )
 
+    def sequences(self, data):
+        return 3 if data.get("negative") else 2
+
     def complete_heads(self, heads, config, files):
-        return with_defaults(heads, {"pooling": ["mean"], "steps": [], **_LOSS})
+        return with_defaults(heads, {"pooling": ["mean"], "steps": [], **DEFAULT_LOSS})
 
     def read_files(self, workdir, heads):
         found = workdir.read_json(_FILE)
@@ -117,10 +126,10 @@ class Embedding(Task):
 
     def evaluate(self, model, data, batch_size, reading, options):
         trained = model.config["data"]
-        given = {**reading, "label": options.get("label"), "negative": None}
-        columns = {
-            name: trained.get(name) if given[name] is None else given[name] for name in _COLUMNS
-        }
+        given = {**reading, "label": options.get("label")}
+        columns: dict = dict.fromkeys(_COLUMNS)  # negatives are not evaluated
+        for name in ("text", "text_pair", "label"):
+            columns[name] = trained.get(name) if given[name] is None else given[name]
         if columns["text"] is None or not metric_names(columns):
             raise UserError(
                 "Evaluation requires pairs of texts: --text_column and --text_pair_column. "
@@ -180,7 +189,7 @@ class _Evaluation:
         self._vectors = rows[: len(groups)]
         found = {"loss": results["loss"]}
         if model.gathered_outputs:  # the devices evaluate parts of a batch
-            size = self._run.config.eval.batch_size
+            size = self._run.config.train.batch_size
             found["loss"] = loss_of_batches(self._vectors, groups.scores, heads, size)
         if len(groups.columns) == 1:
             return found
@@ -217,26 +226,56 @@ def _check(run):
         )
 
 
+def _check_training(run, splits, columns):
+    """Checks fields and scores that the loss requires."""
+    config, train = run.config, splits["train"]
+    if config.train.batch_size == 1 and config.train.loss in ("in_batch_negatives", "cosent"):
+        raise UserError(
+            f"train.loss={config.train.loss} compares the rows of a batch. Raise train.batch_size. "
+            "Received: train.batch_size=1"
+        )
+    if columns["text_pair"] is None and not config.model.dropout:
+        raise UserError(
+            "Single texts are trained on two copies with different dropout masks. Set "
+            "model.dropout, or data.text_pair. Received: model.dropout=0"
+        )
+    if config.train.loss == "cosine" and np.abs(train.scores).max() > 1:
+        raise UserError(
+            "train.loss=cosine requires scores from -1 to 1. Use train.loss=cosent, or scale them. "
+            f"Received: scores from {train.scores.min():g} to {train.scores.max():g}"
+        )
+
+
 def _choose_head(run):
     """Returns the arguments of the head, and the `TextSettings`."""
     config, start = run.config, None if run.resumed else run.pretrained
     names = ("loss", "temperature", "symmetric", "margin")
     losses = {name: config.train[name] for name in names}
     if run.resumed:
-        settings = TextSettings.from_json(run.workdir.read_json(_FILE), run.workdir / _FILE)
+        settings = run.task.read_files(run.workdir, {})["text"]
         return {**run.saved["heads"], **losses}, settings
     known = start.heads if start and start.task == "embedding" else {}
     settings = start.files["text"] if known else TextSettings()
     if known and config.model.pooling is None and config.model.projection is None:
         return {"pooling": known["pooling"], "steps": known["steps"], **losses}, settings
-    pooling = config.model.pooling or "mean"
     if config.model.pooling is None:
-        run.set_field("model.pooling", pooling)
+        pooling = known.get("pooling", ["mean"])
+    else:
+        pooling = [config.model.pooling]
+    if known:
+        run.say(f"not used of pretrained: {run.task.describe_head(start)}")
     size, steps = config.model.projection, [{"type": "normalize"}]
     if size is not None:
         dense = {"type": "dense", "units": size, "activation": "linear", "use_bias": True}
         steps = [dense, *steps]
-    return {"pooling": [pooling], "steps": steps, **losses}, settings
+    return {"pooling": pooling, "steps": steps, **losses}, settings
+
+
+def _changed_head(run, heads):
+    """Returns the head if that of the pretrained model has other layers, in a list."""
+    start = None if run.resumed else run.pretrained
+    same = start and start.task == "embedding" and start.heads["steps"] == heads["steps"]
+    return [] if same else ["embedding_head"]
 
 
 def _read_splits(run, columns):
@@ -266,16 +305,15 @@ def _summarize_data(run, splits, lengths, columns):
         name = "training" if split == "train" else split
         skipped = f", {own.skipped:,} skipped" if own.skipped else ""
         run.say(f"{counted(len(own), f'{name} {kind}')}{skipped}")
-    run.say(describe_lengths(lengths, "text"))
+    run.say(describe_lengths(lengths, f"longest text of a {kind}" if kind != "text" else kind))
     warn_of_few_rows(run, len(splits["train"]), "rows")
 
 
-def _examples(run, groups, tokenizer, prompt, shuffle):
+def _examples(run, groups, read, shuffle):
     config = run.config
     return GroupExamples(
         groups,
-        tokenizer,
-        prompt,
+        read,
         length=config.data.length,
         batch_size=config.train.batch_size if shuffle else config.eval.batch_size,
         buckets=choose_buckets(run),

@@ -88,7 +88,7 @@ def test_embeddings_are_searched_evaluated_and_exported(embedder, tmp_path):
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=1e-5)
     similarities = model.similarity(["ant bee cat"], documents)
     np.testing.assert_allclose(similarities, model.embed(["ant bee cat"]) @ vectors.T, atol=1e-5)
-    (found,) = model.search(["ant bee cat"], documents, top=3)
+    (found,) = model.search(["ant bee cat"], documents, top_k=3)
     best = np.argsort(-similarities[0], kind="stable")[:3]
     assert [row["index"] for row in found] == best.tolist()
     assert [row["text"] for row in found] == [documents[n] for n in best]
@@ -97,8 +97,8 @@ def test_embeddings_are_searched_evaluated_and_exported(embedder, tmp_path):
     served = tf.saved_model.load(str(tmp_path / "exported"))
     outputs = served.signatures["serving_default"](text=tf.constant(documents[:3]))
     np.testing.assert_allclose(outputs["embedding"], vectors[:3], atol=1e-5)
-    with pytest.raises(UserError, match="top must be at least 1"):
-        model.search(["x"], documents, top=0)
+    with pytest.raises(UserError, match="top_k must be at least 1"):
+        model.search(["x"], documents, top_k=0)
 
 
 def test_the_model_is_written_for_sentence_transformers_and_trained_on(embedder, tmp_path):
@@ -132,6 +132,35 @@ def test_every_kind_of_groups_trains(tmp_path, fields, metric):
     losses = [record["loss"] for record in map(json.loads, lines) if "loss" in record]
     assert np.mean(losses[-5:]) < np.mean(losses[:5])
     assert np.isfinite(results[metric])
+
+
+@pytest.mark.parametrize(
+    "fields, message",
+    [
+        ({"train.batch_size": 1}, "compares the rows of a batch"),
+        ({"data.text_pair": None, "model.dropout": 0.0}, "different dropout masks"),
+        (
+            {"data.label": "number", "train.loss": "cosine"},
+            "scores from -1 to 1.*scores from 0 to 63",
+        ),
+    ],
+)
+def test_data_that_cannot_be_learnt_are_an_error(tmp_path, fields, message):
+    config = embedding_config(tmp_path, **fields)
+    rows = [{**row, "number": n} for n, row in enumerate(made_up())]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(UserError, match=message):
+        finetune(config, workdir=str(tmp_path / "run"))
+
+
+def test_a_new_projection_replaces_that_of_the_pretrained_model(embedder, tmp_path, capsys):
+    workdir, _, _ = embedder
+    config = embedding_config(
+        tmp_path, **{"pretrained": str(workdir), "model.projection": 5, "train.steps": 1}
+    )
+    finetune(config, workdir=str(tmp_path / "run"))
+    assert "not used of pretrained: pooling=mean, dense 24" in capsys.readouterr().out
+    assert load(str(tmp_path / "run")).embed(["ant"]).shape == (1, 5)
 
 
 def test_micro_batches_change_nothing_but_rounding(tmp_path):

@@ -5,10 +5,12 @@ import json
 import numpy as np
 import pytest
 
+from keras_attn.checkpoints.text_settings import TextSettings
 from keras_attn.data.batches import TableBatches
 from keras_attn.errors import UserError
 from keras_attn.tasks.embedding.groups import (
     GroupExamples,
+    TextReader,
     check_columns,
     choose_loss,
     read_groups,
@@ -35,13 +37,13 @@ def write(tmp_path, rows):
 def test_columns_are_read(tmp_path):
     path = write(
         tmp_path,
-        [{"x": "a", "y": "b", "z": "c", "s": 1}, {"x": "d", "y": "", "z": "a", "s": "0.5"}],
+        [{"x": "a", "y": "b", "z": "c", "s": 1}, {"x": "d", "y": "c", "z": "a", "s": "0.5"}],
     )
     found = read_groups(path, {**NONE, "text": "x", "text_pair": "y", "label": "s"})
-    assert found.columns == [["a", "d"], ["b", ""]] and found.scores.tolist() == [1.0, 0.5]
+    assert found.columns == [["a", "d"], ["b", "c"]] and found.scores.tolist() == [1.0, 0.5]
     found = read_groups(path, {**NONE, "text": "x", "text_pair": "y", "negative": "z"})
-    assert found.columns == [["a", "d"], ["b", ""], ["c", "a"]] and found.scores is None
-    assert found.text_pairs == ["b", ""] and found.take([1]).columns == [["d"], [""], ["a"]]
+    assert found.columns == [["a", "d"], ["b", "c"], ["c", "a"]] and found.scores is None
+    assert found.text_pairs == ["b", "c"] and found.take([1]).columns == [["d"], ["c"], ["a"]]
     assert read_groups(path, {**NONE, "text": "x"}).text_pairs is None
 
 
@@ -53,6 +55,21 @@ def test_unscored_pairs_are_an_error_or_skipped(tmp_path, score):
         read_groups(path, columns)
     found = read_groups(path, columns, on_bad_text="skip")
     assert len(found) == 1 and found.skipped == 1
+
+
+def test_empty_texts_are_an_error_or_skipped(tmp_path):
+    path = write(tmp_path, [{"x": "a", "y": "b"}, {"x": "a", "y": None}])
+    columns = {**NONE, "text": "x", "text_pair": "y"}
+    with pytest.raises(UserError, match="must not be empty.*line 2"):
+        read_groups(path, columns)
+    assert read_groups(path, columns, on_bad_text="skip").skipped == 1
+
+
+def test_texts_are_lower_cased_before_a_cased_tokenizer():
+    cased = WordPieceTokenizer(PIECES, lowercase=False)
+    read = TextReader(TextSettings(lowercase=True), cased)
+    assert read.tokens(["A b"]).ids.tolist() == [A, B]
+    assert TextReader(TextSettings(), cased).tokens(["A b"]).ids.tolist() == [1, B]
 
 
 @pytest.mark.parametrize(
@@ -80,21 +97,20 @@ def test_the_loss_is_chosen_from_the_columns():
 def test_batches_are_groups_of_padded_rows(tmp_path, tokenizer):
     rows = [
         {"x": "a b", "y": "c", "z": "d d d"},
-        {"x": "a", "y": "b b", "z": ""},
+        {"x": "a", "y": "b b", "z": "d"},
         {"x": "c", "y": "d", "z": "a"},
     ]
     groups = read_groups(
         write(tmp_path, rows), {**NONE, "text": "x", "text_pair": "y", "negative": "z"}
     )
-    assert row_lengths(groups, tokenizer).tolist() == [5, 4, 3]
-    examples = GroupExamples(
-        groups, tokenizer, length=5, batch_size=2, buckets=(3, 4), shuffle=False
-    )
+    read = TextReader(TextSettings(), tokenizer)
+    assert row_lengths(groups, read).tolist() == [5, 4, 3]
+    examples = GroupExamples(groups, read, length=5, batch_size=2, buckets=(3, 4), shuffle=False)
     batches = TableBatches(examples)
     first, last = batches.batch(0, 0, 2), batches.batch(1, 0, 2)
     assert first["token_ids"].tolist() == [
         [[CLS, A, B, SEP, PAD], [CLS, C, SEP, PAD, PAD], [CLS, D, D, D, SEP]],
-        [[CLS, A, SEP, PAD, PAD], [CLS, B, B, SEP, PAD], [CLS, SEP, PAD, PAD, PAD]],
+        [[CLS, A, SEP, PAD, PAD], [CLS, B, B, SEP, PAD], [CLS, D, SEP, PAD, PAD]],
     ]
     assert (first["padding_mask"] == (first["token_ids"] != PAD)).all()
     assert last["token_ids"].shape == (2, 3, 3) and last["sample_weight"].tolist() == [1.0, 0.0]
@@ -103,11 +119,16 @@ def test_batches_are_groups_of_padded_rows(tmp_path, tokenizer):
 def test_columns_are_shuffled_alike_and_single_texts_are_pairs(tmp_path, tokenizer):
     words = [" ".join("abcd"[n // 4**k % 4] for k in range(3)) for n in range(20)]
     groups = read_groups(write(tmp_path, [{"x": word} for word in words]), {**NONE, "text": "x"})
-    examples = GroupExamples(groups, tokenizer, "d ", length=8, batch_size=5, seed=3)
+    settings = TextSettings(prompts={"q": "D "}, default_prompt="q", include_prompt=False)
+    examples = GroupExamples(
+        groups, TextReader(settings, tokenizer), length=8, batch_size=5, seed=3
+    )
     seen = []
     for number in range(4):
         ids = examples.batch(number)["token_ids"]
         assert (ids[:, 0] == ids[:, 1]).all() and (ids[:, 0, 1] == D).all()
+        pooled = examples.batch(number)["pooling_mask"]
+        assert (pooled[:, :, :2] == 0).all() and (pooled[:, :, 2:6] == 1).all()
         seen += map(tuple, ids[:, 0])
     assert len(set(seen)) == 20 and seen != sorted(seen)
 
@@ -117,7 +138,9 @@ def test_scores_stay_with_their_pair(tmp_path, tokenizer):
     groups = read_groups(
         write(tmp_path, rows), {**NONE, "text": "x", "text_pair": "y", "label": "s"}
     )
-    examples = GroupExamples(groups, tokenizer, length=16, batch_size=4, seed=1)
+    examples = GroupExamples(
+        groups, TextReader(TextSettings(), tokenizer), length=16, batch_size=4, seed=1
+    )
     for number in range(3):
         batch = examples.batch(number)
         real = batch["sample_weight"] > 0

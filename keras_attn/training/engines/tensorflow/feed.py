@@ -102,6 +102,6 @@ def _static(array, leading, accumulate, share, batches):
     count = share // (accumulate or 1) if batches.one_count else None
     rows = (count,) if leading == 1 else (accumulate, count)
     inner = array.shape[1:]
-    if not batches.one_length:  # the last axis is the length
+    if not batches.one_length:  # the length is the last axis
         inner = (*inner[:-1], *[None] * bool(inner))
     return rows + tuple(inner)

@@ -177,8 +177,15 @@ class TensorFlowStep(Step):
             )
             return {name: found[name] for name in self._gathers}
 
-        parts = [outputs(i) for i in range(self.accumulate)]
-        return {name: tf.stack([part[name] for part in parts]) for name in self._gathers}
+        if self.accumulate == 1:
+            return {name: x[None] for name, x in outputs(0).items()}
+        like = tf.function(outputs, autograph=False).get_concrete_function(0).structured_outputs
+        return tf.map_fn(
+            outputs,
+            tf.range(self.accumulate),
+            fn_output_signature={name: tf.TensorSpec(x.shape, x.dtype) for name, x in like.items()},
+            parallel_iterations=1,  # more would store several micro-batches at a time
+        )
 
     def _sum_micro_batches(self, trainable, others, batch, scales, seed, gathered=None):
         def micro_batch(i):
