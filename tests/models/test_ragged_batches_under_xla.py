@@ -30,6 +30,11 @@ ANSWERS = {
     **{name: MASKED[name] for name in ("token_ids", "segment_ids", "padding_mask")},
     "label": IDS[:, :2] % 4,
 }
+TAGS = {
+    "token_ids": IDS,
+    "word_ids": np.tile([1, 1, 2, 3], (5, 1)).astype("int32"),
+    "label": np.where([True, False, True, True], IDS % 3, -1),
+}
 FEATURES = {"feature_ids": IDS, "label": IDS[:, 0].astype("float32")}
 POINTS = {
     "elements": RANDOM.normal(size=(5, 4, 1)).astype("float32"),
@@ -61,6 +66,12 @@ MODELS = {
     "ABCNN": (
         lambda: M.ABCNN(7, 2, 4, 3, 3, 3, 3, 1, seed=0),
         {**TEXTS, "second_token_ids": IDS[::-1]},
+    ),
+    "ABCNNClassifier": (
+        lambda: M.ABCNNClassifier(
+            M.ABCNNEncoder(7, 4, max_length=4, variant=1, dropout=0.0, seed=0), 2, dropout=0.0
+        ),
+        {**ANSWERS, "label": IDS[:, 0] % 2},
     ),
     "AttentionalFactorizationMachine": (
         lambda: M.AttentionalFactorizationMachine(7, 4, 3, 3, seed=0),
@@ -94,6 +105,11 @@ MODELS = {
             M.RecurrentEncoder(7, 1, 4, bidirectional=False, reduce="last", seed=0)
         ),
         {"token_ids": IDS},
+    ),
+    "TokenClassifier": (lambda: M.TokenClassifier(bert(), 3, dropout=0.0), TAGS),
+    "TokenClassifier with a CRF": (
+        lambda: M.TokenClassifier(bert(), 3, dropout=0.0, word_vector="mean", crf=True),
+        TAGS,
     ),
     "PointerNetwork": (lambda: M.PointerNetwork(1, 4, True, seed=0), POINTS),
     "PointerGenerator": (lambda: M.PointerGenerator(7, 2, 3, 3, seed=0), PAIRS),
