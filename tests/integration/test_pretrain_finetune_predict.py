@@ -226,9 +226,10 @@ def test_flags_select_how_a_file_is_read(finetuned, tmp_path):
         predict_file(finetuned, str(tmp_path / "in.data"), format="csv", text_pair="id")
 
 
-def test_the_formats_of_the_flag_are_those_of_tables():
+def test_the_formats_of_the_flag_are_those_of_tables_and_of_other_tasks():
     out, _ = run("finetune.predict", "--help")
-    assert f"--format  <{'|'.join(FORMATS)}>" in out
+    listed = re.search(r"--format  <(.*?)>", out)[1].split("|")
+    assert {*FORMATS, "conll", "conllu"} == {*listed} and len(listed) == len({*listed})
 
 
 @pytest.mark.slow
