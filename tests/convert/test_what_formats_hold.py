@@ -3,9 +3,10 @@
 import json
 import pathlib
 
+import numpy as np
 import pytest
 
-from keras_attn import convert
+from keras_attn import convert, load
 from keras_attn.errors import UserError
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
@@ -27,8 +28,18 @@ def test_unsupported_models_are_rejected(name, format, message, tmp_path):
     with pytest.raises(UserError, match=message):
         convert.convert(MODELS / name, tmp_path / "out", format)
     assert not (tmp_path / "out").exists()
-    with pytest.raises(UserError, match="task and new_heads are not supported for the family"):
+    with pytest.raises(UserError, match="task must be one of embedding. Received: task=encoder"):
         convert.convert(MODELS / name, tmp_path / "out", task="encoder")
+
+
+@pytest.mark.parametrize("name", ["gpt2", "xlnet"])
+def test_a_language_model_becomes_an_embedding_model(name, tmp_path):
+    convert.convert(MODELS / name, tmp_path / "out", task="embedding")
+    first, second = (load(str(folder)).model for folder in (MODELS / name, tmp_path / "out"))
+    ids = np.array([[1, 2, 3, 4]], "int32")
+    batch = {"token_ids": ids, "padding_mask": np.ones_like(ids)}
+    hidden = np.asarray(first.backbone(batch)["sequence_output"])
+    np.testing.assert_allclose(second(batch)["embedding"], hidden.mean(axis=1), atol=1e-5)
 
 
 @pytest.mark.parametrize(
