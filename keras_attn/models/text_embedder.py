@@ -321,7 +321,9 @@ def _texts_of_example(inputs):
     """Returns the number of texts of an example; None for single texts."""
     ids = inputs.get("token_ids") if hasattr(inputs, "get") else None
     shape = getattr(ids, "shape", ())
-    return shape[1] if len(shape) == 3 else None
+    if len(shape) != 3:
+        return None
+    return ops.shape(ids)[1] if shape[1] is None else shape[1]
 
 
 def _grouped(outputs, texts):

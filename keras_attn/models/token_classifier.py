@@ -65,6 +65,9 @@ class TokenClassifier(TaskModel, keras.Model):
         ...                "word_ids": np.array([[0, 1, 1, 2, 0]])})
         >>> print(found["logits"].shape, found["tags"].shape)
         (1, 5, 5) (1, 5)
+        >>> at = np.array([1, 3])  # the first tokens of both words: 5 tags are about as probable
+        >>> print(np.array(found["tag_probabilities"])[0, at].round(1))
+        [0.2 0.2]
     """
 
     OWN_INPUTS = {"word_ids": "BT"}

@@ -51,14 +51,15 @@ def in_batch_losses(
         Henderson et al., Efficient Natural Language Response Suggestion, 2017, section 4; Gao et
         al., SimCSE, 2021, equation 1.
     """
-    batch, count = ops.shape(embeddings)[0], embeddings.shape[1]
+    batch, count = ops.shape(embeddings)[:2]
     vectors = unit_vectors(embeddings)
     anchors = vectors[:, 0]
     # All positives first, then all negatives: (B N', E)
     others = ops.reshape(ops.transpose(vectors[:, 1:], (1, 0, 2)), (-1, vectors.shape[-1]))
     scores = ops.matmul(anchors, ops.transpose(others)) / temperature
     valid = ops.cast(real, "bool")
-    scores = ops.where(ops.tile(valid, (count - 1,))[None], scores, MASKED)
+    candidates = ops.reshape(ops.broadcast_to(valid[None], (count - 1, batch)), (-1,))
+    scores = ops.where(candidates[None], scores, MASKED)
     own = ops.eye(batch, dtype="float32")
     positive = ops.sum(scores[:, :batch] * own, axis=1)
     losses = ops.logsumexp(scores, axis=1) - positive

@@ -101,7 +101,5 @@ def distributed_batches(batches, strategy, *, start, stop=None, accumulate=None,
 def _static(array, leading, accumulate, share, batches):
     count = share // (accumulate or 1) if batches.one_count else None
     rows = (count,) if leading == 1 else (accumulate, count)
-    inner = array.shape[1:]
-    if not batches.one_length:  # the length is the last axis
-        inner = (*inner[:-1], *[None] * bool(inner))
+    inner = array.shape[1:] if batches.one_length else (None,) * (array.ndim - 1)
     return rows + tuple(inner)
