@@ -22,9 +22,9 @@ model-garden = tf-models-official==2.20.0 tf_keras==2.20.1
 help:
 	@echo 'make install       create $(VENV) with the package'
 	@echo 'make demo          pretrain and finetune a small BERT in minutes'
-	@echo 'make test          unit tests; 12 minutes on 2 cores'
+	@echo 'make test          unit tests; 13 minutes on 2 cores'
 	@echo 'make test-thorough more cases of the unit tests: every layer under XLA and in every precision'
-	@echo 'make test-runs     integration tests, which train for seconds; 20 minutes'
+	@echo 'make test-runs     integration tests, which train for seconds; an hour'
 	@echo 'make test-browser  tests of the report and the attention page in headless Chromium; installs it as root if missing'
 	@echo 'make test-slow     long tests, in two parts:'
 	@echo 'make test-slow-commands  interrupted runs, several workers, examples, packages'

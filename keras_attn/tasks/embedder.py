@@ -131,7 +131,8 @@ class Embedder:
             queries: List of strings.
             documents: List of strings.
             top_k: Maximum number of documents of a query.
-            query_prompt, document_prompt: `prompt` of `embed` for queries and for documents.
+            query_prompt: `prompt` of `embed` for the queries.
+            document_prompt: `prompt` of `embed` for the documents.
             **options: Further arguments of `embed`.
 
         Returns:
