@@ -96,7 +96,7 @@ def test_the_crf_reads_the_first_tokens_of_words():
         likelihoods.append(float(alone.log_likelihood(logits, labels)[0]))
     np.testing.assert_allclose(outputs["log_likelihood"], likelihoods, rtol=1e-4)
     batch = {**BATCH, "sample_weight": np.array([0.5, 2.0], "float32")}
-    found = float(model.loss_errors(outputs, batch)["tag"])
+    found = float(model.loss_errors(model(batch), batch)["tag"])
     assert found == pytest.approx(-0.5 * likelihoods[0] - 2.0 * likelihoods[1], rel=1e-4)
     assert float(model.loss_weights(batch)["tag"]) == 0.5 * 3 + 2.0
 
