@@ -49,6 +49,11 @@ class TextSettings:
         check_prompts(settings.prompts, settings.default_prompt, path)
         return settings
 
+    def cased(self, text: str, tokenizer: Any) -> str:
+        """Returns a text as the tokenizer receives it."""
+        lowers = self.lowercase and not getattr(tokenizer, "lowercase", False)
+        return text.lower() if lowers else text
+
     def to_json(self) -> dict[str, Any]:
         """Returns the settings as JSON-serializable values."""
         return dataclasses.asdict(self)

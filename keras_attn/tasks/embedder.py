@@ -183,8 +183,7 @@ class Embedder:
 
     def _input(self, text):
         """Returns a text as the tokenizer receives it."""
-        lowers = self.text_settings.lowercase and not getattr(self.tokenizer, "lowercase", False)
-        return text.lower() if lowers else text
+        return self.text_settings.cased(text, self.tokenizer)
 
     @property
     def changes_texts(self):

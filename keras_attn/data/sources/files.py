@@ -55,6 +55,17 @@ def file_sha256(path):
     return sha.hexdigest()
 
 
+def texts_sha256(groups, end=b""):
+    """Returns the SHA-256 of groups of texts, such as columns, and of further bytes."""
+    sha = hashlib.sha256()
+    for texts in groups:
+        for text in texts:
+            sha.update(text.encode("utf-8", "surrogatepass") + b"\0")
+        sha.update(b"\1")
+    sha.update(end)
+    return sha.hexdigest()
+
+
 def _local(path):
     """Converts a `file://` URL to a path, so that each file has one name."""
     return path.removeprefix("file://") if path.startswith("file:///") else path

@@ -1,13 +1,12 @@
 """Training and validation split of a classifier: reading, labels, hashes."""
 
 import dataclasses
-import hashlib
 
 import numpy as np
 import tensorflow as tf
 
 from keras_attn.data.sources.docstrings import labelled_docstrings
-from keras_attn.data.sources.files import file_sha256
+from keras_attn.data.sources.files import file_sha256, texts_sha256
 from keras_attn.data.sources.table_formats import format_from_name
 from keras_attn.data.sources.tables import Table, read_table
 from keras_attn.data.text_examples import check_windows
@@ -141,12 +140,8 @@ def hashes_of(run, tables):
                     if name != "docstrings" and not name.startswith("tfds:")
                 }
             )
-            sha = hashlib.sha256()
-            for column in (table.texts, table.text_pairs, table.labels):
-                for value in column or ():
-                    sha.update(value.encode("utf-8", "surrogatepass") + b"\0")
-                sha.update(b"\1")
-            hashes[f"{split} rows"] = sha.hexdigest()
+            columns = (table.texts, table.text_pairs or (), table.labels or ())
+            hashes[f"{split} rows"] = texts_sha256(columns)
     return hashes
 
 

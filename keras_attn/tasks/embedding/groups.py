@@ -1,13 +1,12 @@
 """Groups of related texts: pairs, triplets, scored pairs and single texts."""
 
 import dataclasses
-import hashlib
 from typing import Any
 
 import numpy as np
 
 from keras_attn.checkpoints.text_settings import TextSettings
-from keras_attn.data.sources.files import file_sha256
+from keras_attn.data.sources.files import file_sha256, texts_sha256
 from keras_attn.data.sources.record_formats import as_number
 from keras_attn.data.sources.tables import describe_location, iterate_rows
 from keras_attn.data.sources.text_lines import SKIP_ADVICE
@@ -106,13 +105,8 @@ def hashes_of(run: Any, splits: dict[str, Groups | None]) -> dict[str, str]:
             continue
         names = [name for name in groups.files if not name.startswith("tfds:")]
         hashes.update({name: file_sha256(name) for name in names})
-        sha = hashlib.sha256()
-        for column in groups.columns:
-            for text in column:
-                sha.update(text.encode("utf-8", "surrogatepass") + b"\0")
-            sha.update(b"\1")
-        sha.update(b"" if groups.scores is None else groups.scores.tobytes())
-        hashes[f"{split} rows"] = sha.hexdigest()
+        scores = b"" if groups.scores is None else groups.scores.tobytes()
+        hashes[f"{split} rows"] = texts_sha256(groups.columns, scores)
     return hashes
 
 
@@ -133,20 +127,16 @@ class TextReader:
         self._prompt = settings.prompts.get(settings.default_prompt or "", "")
         self.unpooled = 0
         if self._prompt and not settings.include_prompt:
-            ids, _ = tokenizer.encode([self._cased(self._prompt)])
+            ids, _ = tokenizer.encode([self._settings.cased(self._prompt, tokenizer)])
             self.unpooled = len(tokenizer.row_layout.before) + len(ids)
 
     def texts(self, column: list[str]) -> list[str]:
         """Returns texts as the tokenizer receives them."""
-        return [self._cased(self._prompt + text) for text in column]
+        return [self._settings.cased(self._prompt + text, self.tokenizer) for text in column]
 
     def tokens(self, column: list[str]) -> TokenizedTexts:
         """Returns the tokens of texts."""
         return tokenize_texts(self.texts(column), None, self.tokenizer)
-
-    def _cased(self, text):
-        lowers = self._settings.lowercase and not getattr(self.tokenizer, "lowercase", False)
-        return text.lower() if lowers else text
 
 
 class GroupExamples:

@@ -49,21 +49,6 @@ def text_baseline(train, validation):
     return rank_metrics(np.concatenate(places))
 
 
-def report_baseline(run, results, baseline, advice):
-    """Prints the metric of the model and of the baseline, and warns if the model is not better.
-
-    Args:
-        run: `Run`.
-        results: As in results.json.
-        baseline: Result of `text_baseline`.
-        advice: Sentence for a model that is not better.
-    """
-    metric = next(iter(baseline))
-    run.say(f"{metric} {results[metric]:.3f} · {BASELINE} {baseline[metric]:.3f}")
-    if results[metric] <= baseline[metric] and results[metric] < 1:
-        run.say(f"warning: the model is not better than the baseline. {advice}")
-
-
 def write_report(run, results, baseline, splits, vectors):
     """Writes the report of a finished run on the chief, and prints its path.
 

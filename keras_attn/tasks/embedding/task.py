@@ -23,7 +23,8 @@ from keras_attn.tasks.embedding.groups import (
     row_lengths,
 )
 from keras_attn.tasks.embedding.metrics import embedding_metrics, loss_of_batches, metric_names
-from keras_attn.tasks.embedding.report import report_baseline, text_baseline, write_report
+from keras_attn.tasks.embedding.report import BASELINE, text_baseline, write_report
+from keras_attn.tasks.finetuning.baseline_line import report_baseline
 from keras_attn.tasks.finetuning.choices import (
     check_training,
     choose_best,
@@ -207,7 +208,7 @@ class _Evaluation:
         if run.config.eval.report:
             write_report(run, results, baseline, self._splits, self._vectors)
         if baseline:
-            report_baseline(run, results, baseline, self._advice)
+            report_baseline(run, results, BASELINE, baseline, self._advice)
 
 
 def _check(run):

@@ -37,21 +37,6 @@ def tag_baseline(splits, scheme):
     return tag_metrics([row.tags for row in rows], predicted, scheme)
 
 
-def report_baseline(run, results, baseline, advice):
-    """Prints the metric of the model and of the baseline, and warns if the model is not better.
-
-    Args:
-        run: `Run`.
-        results: As in results.json.
-        baseline: Result of `tag_baseline`.
-        advice: Sentence for a model that is not better.
-    """
-    metric = next(iter(baseline))
-    run.say(f"{metric} {results[metric]:.3f} · {BASELINE} {baseline[metric]:.3f}")
-    if results[metric] <= baseline[metric] and results[metric] < 1:
-        run.say(f"warning: the model is not better than the baseline. {advice}")
-
-
 def score_lines(results):
     """Yields a line per type for `finetune.evaluate`."""
     for kind, scores in results.get("types", {}).items():

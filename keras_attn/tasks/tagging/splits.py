@@ -1,9 +1,8 @@
 """Training and validation split of tagging: sentences with tags of one scheme."""
 
 import dataclasses
-import hashlib
 
-from keras_attn.data.sources.files import file_sha256
+from keras_attn.data.sources.files import file_sha256, texts_sha256
 from keras_attn.data.sources.text_lines import SKIP_ADVICE
 from keras_attn.errors import UserError
 from keras_attn.tasks.finetuning.choices import choose_rows
@@ -97,12 +96,8 @@ def hashes_of(run, splits):
     for split, sentences in splits.items():
         if sentences:
             hashes.update({name: file_sha256(name) for name in sentences.files})
-            sha = hashlib.sha256()
-            for row in sentences.rows:
-                for value in (*row.words, *row.tags):
-                    sha.update(value.encode("utf-8", "surrogatepass") + b"\0")
-                sha.update(b"\1")
-            hashes[f"{split} sentences"] = sha.hexdigest()
+            rows = ((*row.words, *row.tags) for row in sentences.rows)
+            hashes[f"{split} sentences"] = texts_sha256(rows)
     return hashes
 
 

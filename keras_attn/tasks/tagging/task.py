@@ -8,6 +8,7 @@ from keras_attn.data.batches import TableBatches
 from keras_attn.errors import UserError
 from keras_attn.models.token_classifier import TokenClassifier
 from keras_attn.tasks.contract import Plan, Task
+from keras_attn.tasks.finetuning.baseline_line import report_baseline
 from keras_attn.tasks.finetuning.choices import (
     check_training,
     choose_best,
@@ -24,7 +25,7 @@ from keras_attn.tasks.tagging.export import Exported
 from keras_attn.tasks.tagging.metrics import mean_scores, metric_names, scores_by_type, tag_metrics
 from keras_attn.tasks.tagging.prediction_files import predict_file, predict_texts
 from keras_attn.tasks.tagging.report import (
-    report_baseline,
+    BASELINE,
     score_lines,
     tag_baseline,
     write_report,
@@ -232,7 +233,7 @@ class _Evaluation:
         if run.config.eval.report:
             write_report(run, results, baseline, self._splits, self._predicted, self._scheme)
         if baseline:
-            report_baseline(run, results, baseline, self._advice)
+            report_baseline(run, results, BASELINE, baseline, self._advice)
 
 
 def _check(run):
