@@ -22,7 +22,7 @@ model-garden = tf-models-official==2.20.0 tf_keras==2.20.1
 help:
 	@echo 'make install       create $(VENV) with the package'
 	@echo 'make demo          pretrain and finetune a small BERT in minutes'
-	@echo 'make test          unit tests; 13 minutes on 2 cores'
+	@echo 'make test          unit tests; 8 minutes on 2 cores'
 	@echo 'make test-thorough more cases of the unit tests: every layer under XLA and in every precision'
 	@echo 'make test-runs     integration tests, which train for seconds; an hour'
 	@echo 'make test-browser  tests of the report and the attention page in headless Chromium; installs it as root if missing'
@@ -43,13 +43,12 @@ install: $(VENV)/installed-report
 demo: $(VENV)/installed-report
 	$(VENV)/bin/python examples/demo.py
 
-# The other parts compile with all optimizations. Without the reordering by number of tests, which
-# starts files with few but long tests last, both processes end at about the same time.
+# The other parts compile with all optimizations.
 test: $(VENV)/installed-test
-	$(VENV)/bin/python -m pytest --quick-compile -n 2 --dist loadfile --no-loadscope-reorder
+	$(VENV)/bin/python tests/run.py --quick-compile
 
 test-thorough: $(VENV)/installed-test
-	$(VENV)/bin/python -m pytest -m 'thorough and not runs and not slow' -n 2 --dist loadfile
+	$(VENV)/bin/python tests/run.py -m 'thorough and not runs and not slow'
 
 test-runs: $(VENV)/installed-test
 	$(VENV)/bin/python -m pytest -m 'runs and not slow' -n 2 --dist loadfile

@@ -15,6 +15,7 @@ import pytest
 from keras_attn.cli.config_files import config_folder, load_config
 from keras_attn.defaults import fields
 from keras_attn.registry import FAMILIES, TASKS
+from tests.support.quick import quick
 
 ROOT = pathlib.Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -59,10 +60,12 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in PAGES if "```python" in path.read_text(encoding="utf-8")], ids=_name
-)
-def test_python_code_of_a_page_runs(path, folder, monkeypatch):
+WITH_PYTHON = [_name(path) for path in PAGES if "```python" in path.read_text(encoding="utf-8")]
+
+
+@pytest.mark.parametrize("name", quick(WITH_PYTHON, "README.md"))
+def test_python_code_of_a_page_runs(name, folder, monkeypatch):
+    path = ROOT / name
     monkeypatch.chdir(folder)
     names = {"__name__": "__main__"}
     for line, code in _blocks(path.read_text(encoding="utf-8"), "python"):

@@ -45,11 +45,13 @@ def faults(*arguments, **environment):
     return int(done.stdout)
 
 
+@pytest.mark.thorough
 def test_the_pages_of_a_large_block_are_cleared_once_and_not_in_every_step():
     assert faults("as it is") > 30 * PAGES
     assert faults("reused") < 3 * PAGES
 
 
+@pytest.mark.thorough
 def test_settings_of_the_environment_are_not_changed():
     assert faults("reused", MALLOC_MMAP_THRESHOLD_="1000000") > 30 * PAGES
     assert faults("reused", GLIBC_TUNABLES="glibc.malloc.arena_max=2") > 30 * PAGES

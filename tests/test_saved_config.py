@@ -83,7 +83,7 @@ FIELDS = [("length", "text", "lowercase", "end_mark"), ("end_mark",)]
     "name, fields",
     quick(
         list(itertools.product(CLASSIFIERS, FIELDS)),
-        *((CLASSIFIERS[0], FIELDS[0]), (CLASSIFIERS[1], FIELDS[1])),
+        (CLASSIFIERS[1], FIELDS[1]),
     ),
 )
 def test_a_classifier_predicts_without_the_fields_that_have_their_defaults(name, fields, tmp_path):

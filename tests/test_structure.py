@@ -69,6 +69,18 @@ def test_no_member_imports_another(registry):
             assert found == [], path
 
 
+def test_test_modules_are_independent():
+    tests = sorted(pathlib.Path(__file__).parent.rglob("test_*.py"))
+    names = [path.name for path in tests]
+    assert sorted(set(names)) == sorted(names), "pytest needs unique names"
+    importing = [
+        path
+        for path in tests
+        if re.search(r"^ *(from|import) tests\.(\w+\.)*test_", path.read_text(), re.MULTILINE)
+    ]
+    assert importing == [], "move what is shared to tests/support"
+
+
 def test_every_member_declares_what_its_contract_names():
     for name in FAMILIES:
         fields, family = FAMILIES.fields(name), FAMILIES[name]

@@ -16,6 +16,7 @@ from keras_attn.convert import read_ready
 from keras_attn.errors import UserError
 from keras_attn.ops.masks import MASKED
 from tests.support.google_folders import google_weights, write_google
+from tests.support.quick import quick
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 HUGGING_FACE, KERAS_HUB = GOLDEN / "hugging_face", GOLDEN / "keras_hub"
@@ -106,7 +107,7 @@ def test_a_folder_like_bert_base_uncased_is_read_completely(tmp_path, outputs):
         np.testing.assert_array_equal(first.weights[path], value, err_msg=path)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", quick(NAMES, "encoder", "pretraining", "classifier"))
 def test_transformers_to_workdir_and_back_is_bitwise_identical(name, tmp_path):
     convert.convert(HUGGING_FACE / name, tmp_path / "run")
     convert.convert(tmp_path / "run", tmp_path / "back", "huggingface")
@@ -146,6 +147,7 @@ def test_a_pre_norm_model_is_exported_to_transformers(tmp_path):
         convert.convert(source, tmp_path / "other", "kerashub", task="encoder")
 
 
+@pytest.mark.thorough
 def test_multilabel_classifiers_stay_multilabel(tmp_path):
     folder = tmp_path / "multilabel"
     shutil.copytree(HUGGING_FACE / "classifier", folder)
@@ -168,7 +170,9 @@ def test_multilabel_classifiers_stay_multilabel(tmp_path):
         convert.convert(tmp_path / "run", tmp_path / "google", "google")
 
 
-@pytest.mark.parametrize("name", ["encoder", "pretraining", "classifier", "regression"])
+@pytest.mark.parametrize(
+    "name", quick(["encoder", "pretraining", "classifier", "regression"], "encoder", "pretraining")
+)
 def test_transformers_to_google_and_back_is_bitwise_identical(name, tmp_path):
     start = with_tanh(tmp_path, name)
     convert.convert(start, tmp_path / "google", "google")
@@ -297,6 +301,7 @@ def squad_weights():
     }
 
 
+@pytest.mark.thorough
 def test_the_threshold_of_a_question_answerer_is_converted(tmp_path):
     convert.convert(HUGGING_FACE / "reader", tmp_path / "run")
     passage = "a red cat sees " * 9
@@ -315,6 +320,7 @@ def test_the_threshold_of_a_question_answerer_is_converted(tmp_path):
         convert.read(tmp_path / "theirs")
 
 
+@pytest.mark.thorough
 def test_a_question_answerer_of_google_equals_its_formula(tmp_path):
     weights = squad_weights()
     model = read_ready(write_google(tmp_path / "google", weights), lowercase=True).make_model()
@@ -330,7 +336,7 @@ def test_a_question_answerer_of_google_equals_its_formula(tmp_path):
     )
 
 
-@pytest.mark.parametrize("make_weights", [google_weights, squad_weights])
+@pytest.mark.parametrize("make_weights", quick([google_weights, squad_weights], google_weights))
 def test_google_to_workdir_and_back_is_bitwise_identical(make_weights, tmp_path):
     weights = make_weights()
     folder = write_google(tmp_path / "google", weights)

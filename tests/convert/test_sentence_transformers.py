@@ -10,6 +10,7 @@ from safetensors.numpy import load_file
 from keras_attn import convert, load
 from keras_attn.errors import UserError
 from keras_attn.inference.embed_files import embed_texts
+from tests.support.quick import quick
 from tests.support.sentence_transformers_folders import (
     GOLDEN,
     NAMES,
@@ -34,7 +35,7 @@ def assert_golden(model, name, golden):
         np.testing.assert_allclose(found, expected, 1e-5, 1e-5, err_msg=f"{name}, {prompt}")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", quick(NAMES, "several"))
 def test_embeddings_equal_theirs_also_from_a_workdir_and_from_an_exported_folder(
     name, golden, tmp_path
 ):
@@ -126,7 +127,7 @@ def test_other_formats_have_the_encoder_alone_and_say_so(tmp_path, capsys):
     assert convert.read(tmp_path / "encoder").kind == "encoder"
 
 
-@pytest.mark.parametrize("name", ["encoder", "classifier"])
+@pytest.mark.parametrize("name", quick(["encoder", "classifier"], "classifier"))
 def test_models_without_an_embedding_head_are_exported_with_mean_pooling(name, tmp_path):
     source = GOLDEN / "hugging_face" / name
     convert.convert(source, tmp_path / "model", "sentence_transformers")

@@ -97,6 +97,7 @@ def test_a_checkpoint_of_another_library_with_nan_weights_is_rejected(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.thorough
 def test_a_tensorflow_checkpoint_with_nan_weights_is_rejected(tmp_path):
     weights = google_weights()
     weights["cls/predictions/output_bias"][3] = np.nan
@@ -155,7 +156,7 @@ def test_a_run_neither_resumes_from_them_nor_averages_them(tmp_path):
 
 
 # XLNet's and GPT-2's classifiers predict as BERT's.
-@pytest.mark.parametrize("kind", quick(KINDS, "bert", "reader", "gpt2", "translator"))
+@pytest.mark.parametrize("kind", quick(KINDS, "bert"))
 def test_finite_weights_with_infinite_products_are_an_error_when_they_are_used(tmp_path, kind):
     folder = write_workdir(kind, tmp_path / "run")
     model = load(str(folder))

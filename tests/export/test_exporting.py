@@ -19,6 +19,7 @@ CLASSIFIER = str(GOLDEN / "hugging_face" / "classifier")
 XLNET = str(GOLDEN / "language_models" / "xlnet_classifier")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "classifier, pairs",
     quick(
@@ -41,6 +42,7 @@ def test_a_converted_model_takes_pairs_or_single_texts_as_requested(tmp_path, cl
     assert [path.name for path in (tmp_path / "served").iterdir()] == ["1"]
 
 
+@pytest.mark.thorough
 def test_an_export_contains_no_code_for_this_processor(tmp_path, monkeypatch):
     monkeypatch.setattr(graphs, "WORTH_COMPILING", 1)
     output = tmp_path / "1"

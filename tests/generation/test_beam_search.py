@@ -180,6 +180,7 @@ def test_one_beam_is_greedy():
     )
 
 
+@pytest.mark.thorough
 def test_rows_do_not_depend_on_each_other():
     model = Markov(3, rows=4)
     together = _search(model, 3, length=10)
@@ -335,6 +336,7 @@ def test_a_cache_of_other_hypotheses_is_refused():
         )
 
 
+@pytest.mark.thorough
 def test_padding_of_the_source_needs_no_coverage():
     random = np.random.default_rng(0)
     attention = random.dirichlet(np.ones(3), size=VOCABULARY).astype("float32")

@@ -119,6 +119,7 @@ def test_noise_is_uniform_and_the_same_everywhere(seed):
     assert all(abs(np.corrcoef(*pair)[0, 1]) < 4 / np.sqrt(len(rows)) for pair in pairs)
 
 
+@pytest.mark.thorough
 def test_the_number_of_rows_may_be_unknown():
     if keras.backend.backend() != "tensorflow":
         pytest.skip("only TensorFlow traces functions of unknown shapes")
@@ -171,6 +172,7 @@ def test_tokens_are_those_of_numpys_sums_of_what_may_come(size, top_k, top_p):
 
 
 # XLA takes seconds to compile the sorting of a size; 5003 fills the last block in part.
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", quick([7, 128, 1000, 5003], 5003))
 def test_compiled_draws_are_those_of_numpys_sums(size):
     logits = _logits(size)

@@ -23,6 +23,7 @@ from keras_attn.text.subwords import Subwords, train_subwords
 from keras_attn.training.checkpoints import Checkpoints
 from keras_attn.training.variables import variables_by_path
 from keras_attn.workdir import Workdir
+from tests.support.quick import quick
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 CLASSIFIER = str(GOLDEN / "hugging_face/classifier")
@@ -73,14 +74,13 @@ def _commands(translator):
 
 @pytest.mark.parametrize(
     ("name", "ends"),
-    [
-        pytest.param("predict", "\n", marks=pytest.mark.thorough),
+    quick(
+        [
+            *(("predict", end) for end in ("\n", "\r\n", "\r")),
+            *((name, "\r") for name in ("embed", "generate", "translate")),
+        ],
         ("predict", "\r\n"),
-        pytest.param("predict", "\r", marks=pytest.mark.thorough),
-        ("embed", "\r"),
-        ("generate", "\r"),
-        ("translate", "\r"),
-    ],
+    ),
 )
 def test_a_pipe_gives_what_the_file_does(name, ends, translator, tmp_path, monkeypatch):
     monkeypatch.setattr(streams, "_copies", {})

@@ -169,6 +169,7 @@ def test_a_classifier_keeps_its_head_only_for_the_same_classes(texts, tmp_path):
         finetune(config, tmp_path / "other", GOLDEN / "masked_lm")
 
 
+@pytest.mark.thorough
 def test_a_foreign_classifier_reads_pairs_and_single_texts_from_files(tmp_path):
     (tmp_path / "in.csv").write_text("text,b\na b,c\nd,e\n")
     model = keras_attn.load(GOLDEN / "classifier")
@@ -244,6 +245,7 @@ def test_a_converted_model_cannot_be_resumed(texts, tmp_path):
         pretrain(_pretraining(texts), tmp_path / "run")
 
 
+@pytest.mark.thorough
 def test_a_converted_classifier_predicts(outputs_of_text, tmp_path):
     texts, expected = outputs_of_text
     for folder in (GOLDEN / "classifier", tmp_path / "run"):

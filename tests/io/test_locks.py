@@ -1,8 +1,7 @@
 import errno
 import os
 import signal
-import subprocess
-import sys
+import time
 
 import pytest
 
@@ -21,19 +20,21 @@ def test_a_lock_is_held_until_it_is_closed(tmp_path):
 
 def test_the_lock_of_a_killed_process_is_free(tmp_path):
     path = str(tmp_path / "lock")
-    code = (
-        "import sys, time\n"
-        "from keras_attn.io.locks import lock_file\n"
-        "lock = lock_file(sys.argv[1], '')\n"
-        "print('held', flush=True)\n"
-        "time.sleep(100)\n"
-    )
-    process = subprocess.Popen([sys.executable, "-c", code, path], stdout=subprocess.PIPE)
-    assert process.stdout.readline() == b"held\n"
-    with pytest.raises(UserError, match=f"process {process.pid} "):
+    reader, writer = os.pipe()
+    process = os.fork()
+    if not process:
+        try:
+            with lock_file(path, ""):
+                os.write(writer, b"held")
+                time.sleep(100)
+        finally:
+            os._exit(1)
+    os.close(writer)
+    assert os.read(reader, 4) == b"held"
+    with pytest.raises(UserError, match=f"process {process} "):
         lock_file(path, "")
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    os.kill(process, signal.SIGKILL)
+    os.waitpid(process, 0)
     lock_file(path, "").close()
 
 

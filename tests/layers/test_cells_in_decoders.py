@@ -97,6 +97,7 @@ def test_a_source_of_padding_alone_gives_weights_of_zero_and_finite_gradients(ce
     np.testing.assert_array_equal(by_input["memory"][0], 0.0)
 
 
+@pytest.mark.thorough
 def test_what_is_drawn_differs_from_step_to_step_and_call_to_call_and_repeats_by_seed():
     memory, ids = np.ones((2, 8, D), "float32"), np.ones((2, 5), "int32")
 

@@ -20,35 +20,22 @@ from tests.support.layer_checks import (
     compiled,
     gradients,
     in_a_graph,
-    randomize,
     run,
     weights_of,
 )
 from tests.support.numpy_attention import normal
+from tests.support.quick import quick
+from tests.support.small_crf import CONSTRAINTS, TAGS, make_layer
 
-TAGS = 3
 MASKS = {
     "all": np.ones((3, 4), int),
     "padded": np.array([[1, 1, 1, 1], [1, 1, 0, 0], [1, 0, 0, 0]]),
     "holes": np.array([[0, 1, 0, 1], [1, 1, 0, 1], [0, 0, 0, 0]]),
 }
-CONSTRAINTS = {
-    "free": {},
-    "constrained": {
-        "allowed_transitions": [[True, False, True], [True, True, False], [False, True, True]],
-        "allowed_start": [True, False, True],
-        "allowed_end": [True, True, False],
-    },
-}
 ALL = pytest.mark.parametrize(
-    "mask, constraints", list(itertools.product(MASKS.values(), CONSTRAINTS.values()))
+    "mask, constraints",
+    quick(list(itertools.product(MASKS, CONSTRAINTS)), ("holes", "constrained")),
 )
-
-
-def make_layer(seed=3, **kwargs):
-    layer = CRF(**kwargs)
-    randomize(layer, {"inputs": normal(2, 4, TAGS)}, seed=seed)
-    return layer
 
 
 def allowed_sequences(weights, emissions, constraints):
@@ -97,9 +84,9 @@ def outputs(weights, inputs, mask, constraints):
     return np.concatenate([decoded, log_probs.reshape(*inputs.shape[:2], -1)], axis=-1)
 
 
-@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
+@pytest.mark.parametrize("mask", quick(MASKS, "padded"))
 def test_outputs_are_tags_and_conditional_probabilities(mask):
-    inputs = {"inputs": normal(3, 4, TAGS), "mask": mask}
+    inputs = {"inputs": normal(3, 4, TAGS), "mask": MASKS[mask]}
 
     def reference(weights, inputs, mask):
         return outputs(weights, inputs, mask, {})
@@ -115,6 +102,7 @@ def test_outputs_are_tags_and_conditional_probabilities(mask):
 
 @ALL
 def test_likelihoods_tags_and_marginals_are_those_of_all_sequences(mask, constraints):
+    mask, constraints = MASKS[mask], CONSTRAINTS[constraints]
     emissions, layer = 2 * normal(3, 4, TAGS), make_layer(**constraints)
     tags = np.zeros(mask.shape, "int32")
     likelihood, best, marginals = np.zeros(3), np.zeros(3), np.zeros(emissions.shape)
@@ -146,6 +134,7 @@ def test_likelihoods_tags_and_marginals_are_those_of_all_sequences(mask, constra
 
 @ALL
 def test_unknown_tags_are_marginalized_out(mask, constraints):
+    mask, constraints = MASKS[mask], CONSTRAINTS[constraints]
     emissions, layer = normal(3, 4, TAGS), make_layer(**constraints)
     tags = np.array([[2, -1, 1, 1], [-1, 0, -100, 1], [-1, -1, -1, -1]])
     expected = np.zeros(3)
@@ -185,15 +174,15 @@ def test_likelihoods_gradients_and_tags_are_those_of_pytorch_crf():
 
 
 def test_a_long_sequence_is_as_exact_as_a_short_one():
-    layer, emissions = make_layer(), 5 * normal(2, 1000, TAGS)
-    tags = np.random.default_rng(1).integers(0, TAGS, (2, 1000))
+    layer, emissions = make_layer(), 5 * normal(2, 300, TAGS)
+    tags = np.random.default_rng(1).integers(0, TAGS, (2, 300))
     weights, rows = weights_of(layer), np.arange(2)[:, None]
     total = weights["start"] + emissions[:, 0].astype("float64")
-    for t in range(1, 1000):
+    for t in range(1, 300):
         scores = total[..., None] + weights["transitions"]
         total = np.logaddexp.reduce(scores, axis=1) + emissions[:, t]
     score = weights["start"][tags[:, 0]] + weights["end"][tags[:, -1]]
-    score += emissions[rows, np.arange(1000), tags].astype("float64").sum(axis=1)
+    score += emissions[rows, np.arange(300), tags].astype("float64").sum(axis=1)
     score += weights["transitions"][tags[:, :-1], tags[:, 1:]].sum(axis=1)
     expected = score - np.logaddexp.reduce(total + weights["end"], axis=1)
     found = ops.convert_to_numpy(layer.log_likelihood(emissions, tags))

@@ -8,9 +8,9 @@ from keras import ops
 from keras_attn import registration
 from keras_attn.layers import CRF
 from keras_attn.ops import crf_loss
-from tests.layers.test_crf import CONSTRAINTS, TAGS, make_layer
 from tests.support.layer_checks import JIT, gradients, layer_gradients, run, with_other_padding
 from tests.support.numpy_attention import normal
+from tests.support.small_crf import CONSTRAINTS, TAGS, make_layer
 
 CONSTRAINED = CONSTRAINTS["constrained"]
 OUTSIDE, BEGIN, INSIDE = range(3)
@@ -59,6 +59,7 @@ def test_padding_never_reaches_the_output(constraints):
         assert all(np.isfinite(x).all() for x in (*by_path.values(), *by_input.values()))
 
 
+@pytest.mark.thorough
 def test_computes_in_float32_under_any_policy():
     emissions, mask = 3000 * normal(2, 4, TAGS), np.array([[1, 1, 1, 1], [1, 1, 0, 0]])
     layer = make_layer()
@@ -164,6 +165,7 @@ def test_one_graph_serves_every_batch_and_length(jit):
             np.testing.assert_allclose(found, expected, 1e-5, 1e-5)
 
 
+@pytest.mark.thorough
 def test_a_tagger_learns_a_grammar_and_reloads(tmp_path, monkeypatch):
     tokens, tags = sentences(70, 6)
     model = tagger(jit_compile=JIT)
@@ -201,6 +203,7 @@ def test_a_tagger_trains_under_xla_with_a_smaller_last_batch():
     assert losses[0][-1] < losses[0][0]
 
 
+@pytest.mark.thorough
 def test_the_loss_is_the_mean_over_known_and_unmasked_tags():
     layer, emissions = make_layer(), normal(2, 4, TAGS)
     tags = np.array([[0, 1, -1, 2], [2, 0, 1, 0]])

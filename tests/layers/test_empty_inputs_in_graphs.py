@@ -9,21 +9,12 @@ import numpy as np
 import pytest
 
 from tests.support.layer_calls import CASES, FEATURES, RECURRENT
-from tests.support.quick import one_of_each, quick
+from tests.support.quick import quick
 
 pytestmark = pytest.mark.skipif(
     keras.backend.backend() != "tensorflow", reason="others know the lengths of all that they run"
 )
 tf = pytest.importorskip("tensorflow")
-# Made of parts that other cases have, too.
-COMBINED = {
-    "AttentionCell",
-    "HierarchicalAttention",
-    "IntraAttentionLSTMCell",
-    "RecurrentDecoder",
-    "TransformerEncoderLayer False",
-    "TransformerEncoderLayer True",
-}
 QUERIES = {"query", "target_ids", "target", "second", "query_positions"}
 
 
@@ -65,10 +56,11 @@ def learning(layer, inputs):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        *one_of_each([name for name in CASES if name not in COMBINED]),
-        *quick([name for name in CASES if name in COMBINED]),
-    ],
+    quick(
+        CASES,
+        *("BahdanauDecoderCell", "CRF", "HardAttention reinforce", "LocalAttention predictive"),
+        *("MultiHeadAttention", "TransformerEncoderLayer True", "WindowAttention"),
+    ),
 )
 def test_one_graph_for_all_lengths_gives_what_eager_calls_give(name):
     check_graphs(name, jit=False, known_lengths=False)

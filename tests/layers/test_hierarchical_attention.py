@@ -93,6 +93,7 @@ def reference(weights, inputs, mask):
     return np.array(vectors), word_weights, sentence_weights
 
 
+@pytest.mark.thorough
 def test_both_levels_agree_with_loops_in_numpy():
     layer, inputs = make(), {"inputs": words(), "mask": MASK}
     randomize(layer, inputs)
@@ -209,6 +210,7 @@ def conv_reference(weights, inputs, mask):
 MASKS = [[[1, 1, 1, 0], [1, 1, 1, 1]], [[0, 0, 1, 1], [0, 1, 1, 1]]]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mask", quick(MASKS, MASKS[1]))
 def test_the_recurrent_query_asks_the_convolution(mask):
     def make(**kwargs):

@@ -100,11 +100,8 @@ FED, UNFED, FIRST = {}, {"input_feeding": False}, {"order": "attend_first"}
     "name, options",
     quick(
         list(itertools.product(CELLS, (FED, UNFED, FIRST))),
-        ("mixed", FED),
         ("mixed predictive", FIRST),
         ("expanded", UNFED),
-        ("joined", FED),
-        ("multi-head", FIRST),
     ),
     ids=str,
 )
@@ -160,7 +157,6 @@ def test_every_weight_of_a_translator_gets_a_gradient(name):
     "name, alignment",
     quick(
         list(itertools.product(LAYERS, ALIGNMENTS)),
-        ("mixed", "predictive"),
         ("expanded", "monotonic"),
     ),
 )

@@ -193,7 +193,7 @@ CELLS = {
 }
 
 
-@pytest.mark.parametrize("check, name", each_check(CELLS, "bahdanau"))
+@pytest.mark.parametrize("check, name", each_check(CELLS))
 def test_every_check_of_a_layer_with_padding_anywhere(check, name):
     cell, reference = CELLS[name]
     check(lambda **k: decoder(cell, **k), INPUTS, reference)

@@ -71,6 +71,7 @@ def freely(layer, inputs):
     return ids
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("cell", quick([bahdanau, luong], bahdanau))
 def test_unforced_steps_get_the_most_likely_word(cell):
     inputs = inputs_of(6)
@@ -133,6 +134,7 @@ def test_one_draw_decides_for_a_sequence_or_for_a_step():
     )
 
 
+@pytest.mark.thorough
 def test_a_schedule_counts_the_steps_of_training_also_when_compiled(tmp_path):
     inputs = inputs_of(3)
     schedule = keras.optimizers.schedules.PolynomialDecay(1.0, 2, 0.0)

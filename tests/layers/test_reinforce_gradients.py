@@ -200,6 +200,7 @@ def test_the_value_is_that_of_the_costs_and_entropies():
     np.testing.assert_allclose(ops.convert_to_numpy(total), wanted, 1e-4, 1e-5)
 
 
+@pytest.mark.thorough
 def test_the_mean_of_many_samples_comes_near_the_exact_gradient():
     # The layer itself, with its own random numbers.
     share, number, batches = 0.7, 500, 12

@@ -218,6 +218,7 @@ def test_a_window_on_a_grid_sees_a_rectangle():
     np.testing.assert_array_equal(sees, expected)
 
 
+@pytest.mark.thorough
 def test_an_embedding_with_a_mask_needs_no_argument():
     tokens = np.array([[5, 3, 8, 2, 0, 0], [4, 1, 0, 0, 0, 0]])
     ids, seen = keras.Input((6,), dtype="int32"), keras.Input((6, 6), dtype="int32")

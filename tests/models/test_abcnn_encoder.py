@@ -185,6 +185,7 @@ def test_wrong_arguments_are_named(make_model, message):
         make_model()
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(keras.config.backend() != "tensorflow", reason="graphs of TensorFlow")
 def test_a_graph_without_unused_columns_computes_the_same():
     encoder, data = make(), rows(14)

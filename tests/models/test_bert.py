@@ -82,7 +82,7 @@ def make_models(**kwargs):
     ]
 
 
-@pytest.mark.parametrize("index", quick([0, 1, 2], 0, 2))
+@pytest.mark.parametrize("index", quick([0, 1, 2], 0))
 def test_models_reload_from_their_file_and_config(index, tmp_path):
     arguments = {"norm_first": True, "activation": "gelu_erf", "attention_dropout": 0.2}
     model, batch = make_models(**arguments)[index], make_batch()
@@ -129,7 +129,7 @@ def test_another_seed_gives_other_weights_and_equal_shapes_differ():
     assert len({k.tobytes() for k in square}) == 4
 
 
-@pytest.mark.parametrize("index", quick([0, 1, 2], 1))
+@pytest.mark.parametrize("index", quick([0, 1, 2]))
 def test_a_compiled_stateless_step_draws_its_masks_from_the_seeds_it_is_given(index):
     model, batch = make_models(dropout=0.3)[index], make_batch()
     model.build()

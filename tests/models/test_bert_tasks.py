@@ -192,6 +192,7 @@ def test_labels_outside_the_dictionary_are_an_error():
         model.fit(batch, batch["label"], verbose=0)
 
 
+@pytest.mark.thorough
 def test_weights_that_change_count_at_once():
     model, batch = BertClassifier(encoder(), 3), make_batch()
     before = numpy(model(batch)["logits"])

@@ -73,6 +73,7 @@ def test_tensorflow_saves_it_with_its_signature(name, tmp_path):
     _check(model, lambda batch: loaded.signatures["serving_default"](**batch), inputs)
 
 
+@pytest.mark.thorough
 def test_no_label_is_asked_for_after_fit_nor_after_loading(tmp_path):
     model, data = make("BertClassifier")
     model.compile("sgd", jit_compile=False)
@@ -87,6 +88,7 @@ def test_no_label_is_asked_for_after_fit_nor_after_loading(tmp_path):
         _check(model, loaded.serve, _inputs("BertClassifier"))
 
 
+@pytest.mark.thorough
 def test_what_was_not_called_takes_its_required_inputs(tmp_path):
     model, inputs = make("AttentiveLSTMClassifier")[0], _inputs("AttentiveLSTMClassifier")
     model.export(tmp_path / "1", verbose=False)
@@ -94,6 +96,7 @@ def test_what_was_not_called_takes_its_required_inputs(tmp_path):
     _check(model, loaded.serve, {"token_ids": inputs["token_ids"]})
 
 
+@pytest.mark.thorough
 def test_a_memory_goes_into_an_exported_model_and_comes_out(tmp_path):
     model = XLNet(12, 2, 8, 2, memory_length=3, seed=0)
     inputs = _inputs("XLNet")

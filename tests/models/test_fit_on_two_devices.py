@@ -28,6 +28,7 @@ def _fit(name, strategy):
     return model, history
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.runs) for name in TASKS]
 )
@@ -55,6 +56,7 @@ def test_a_device_without_rows_changes_nothing():
     np.testing.assert_allclose(losses[1], losses[0], 1e-5)
 
 
+@pytest.mark.thorough
 def test_penalties_of_weights_count_once():
     losses, weights = [], []
     for strategy in (None, make_strategy("mirrored")):

@@ -139,6 +139,7 @@ def test_greedy_and_beam_search_go_on_as_hugging_face(golden, batch, model):
     np.testing.assert_array_equal(array(found["token_ids"])[0], golden["beams"])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("beams", quick([1, 3], 3))
 def test_hypotheses_with_one_cache_are_those_with_a_cache_each(batch, beams):
     model, ids, real = make_model(), batch["token_ids"][:, :6], np.ones((3, 5), "int32")

@@ -28,7 +28,7 @@ class OneOutput(BertEncoder):
     ("make", "dtype"),
     [
         (Around, "float32"),  # what Keras assumes of the inputs of any model
-        (lambda: OneOutput(20, 1, 8, 2, seed=0), "int32"),
+        pytest.param(lambda: OneOutput(20, 1, 8, 2, seed=0), "int32", marks=pytest.mark.thorough),
     ],
 )
 def test_models_around_and_derived_ones_are_exported(make, dtype, tmp_path):

@@ -73,6 +73,7 @@ def test_coverage_moves_the_attention_as_in_a_loop():
             coverage = coverage + a
 
 
+@pytest.mark.thorough
 def test_a_generator_copies_unknown_words_greedily_and_by_beams():
     model, data = made("generator")
     model.compile(optimizer=keras.optimizers.Adam(0.03))  # under XLA, where Keras likes to

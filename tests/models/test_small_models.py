@@ -243,6 +243,7 @@ def test_attention_of_documents_is_a_distribution_over_what_is_there():
     np.testing.assert_allclose(outputs["sentence_attention"].sum(-1), real.any((-1, -2)), 1e-5)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", quick(["pointer", "pointer_once"], "pointer_once"))
 def test_positions_found_alone_are_those_of_forced_labels(name):
     model, data = made(name)

@@ -141,6 +141,7 @@ def test_the_gradient_of_a_part_is_that_of_the_whole():
         )
 
 
+@pytest.mark.thorough
 def test_fit_brings_pairs_together():
     random = np.random.default_rng(1)
     ids = random.integers(1, 20, (32, 1, 4))

@@ -262,6 +262,7 @@ def test_rows_of_padding_and_of_one_token_are_finite(inputs):
         assert all(np.isfinite(array(x)).all() for x in model(rows).values())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dtype", quick(["mixed_bfloat16", "mixed_float16"], "mixed_bfloat16"))
 def test_half_precision_is_near_and_compiles(inputs, dtype):
     batch = {

@@ -39,6 +39,7 @@ def steps(model, ids, real=None, prompt=PROMPT, extra=0):
     return np.stack(found, axis=1)
 
 
+@pytest.mark.thorough
 def test_each_step_predicts_the_first_position_after_the_context_of_a_permutation():
     model = model_of(0)
     found = steps(model, IDS)
@@ -71,6 +72,7 @@ def test_steps_with_memory_are_one_pass_of_a_permutation_from_left_to_right():
     np.testing.assert_allclose(added, -array(outputs["errors"]), 1e-4, 1e-4)
 
 
+@pytest.mark.thorough
 def test_a_short_memory_holds_the_inputs_of_the_latest_tokens():
     # A call with one more position, of which nothing is reused.
     model = model_of(3, reuse_length=1)
@@ -93,7 +95,8 @@ def test_a_short_memory_holds_the_inputs_of_the_latest_tokens():
     assert np.abs(long - found).max() > 0.01
 
 
-@pytest.mark.parametrize("memory", MEMORIES)
+@pytest.mark.thorough
+@pytest.mark.parametrize("memory", quick(MEMORIES, 3))
 def test_padding_before_a_prompt_and_room_after_it_change_nothing(memory):
     model = model_of(memory)
     wanted = steps(model, IDS)
@@ -105,7 +108,7 @@ def test_padding_before_a_prompt_and_room_after_it_change_nothing(memory):
     np.testing.assert_allclose(alone[0], wanted[1], 1e-5, 1e-5)
 
 
-@pytest.mark.parametrize("memory", MEMORIES)
+@pytest.mark.parametrize("memory", quick(MEMORIES, 3))
 def test_a_token_is_not_known_before_it_is_predicted(memory):
     model, other = model_of(memory), IDS.copy()
     other[:, PROMPT + 2] += 1
@@ -153,7 +156,7 @@ def search(model, prompt, beams=None, length=NEW, **options):
     )
 
 
-@pytest.mark.parametrize("memory", MEMORIES)
+@pytest.mark.parametrize("memory", quick(MEMORIES, 3))
 @pytest.mark.parametrize("dtype", quick(["float32", "bfloat16"], "float32"))
 def test_greedy_decoding_is_a_beam_search_with_one_beam_and_has_the_probabilities_of_steps(
     memory, dtype

@@ -297,6 +297,7 @@ def step(*x):
 }
 
 
+@pytest.mark.thorough
 def test_no_more_than_blocks_exist_at_a_time():
     """The peak memory of one process that attends forward and back over 4,096 tokens.
 

@@ -52,10 +52,8 @@ FUNCTIONS = {
     "name, jit",
     quick(
         [(name, jit) for name in FUNCTIONS for jit in (False, True)],
-        ("cross_entropy", True),
         ("cross_entropy_of_a_vocabulary", False),
         ("attention", False),
-        ("gelu", True),
         ("layer_norm", True),
     ),
 )

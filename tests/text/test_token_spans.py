@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_attn.text.wordpiece import WordPieceTokenizer
+from tests.support.quick import quick
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "caf", "istanbul", "##stan"]
 LETTERS = [chr(code) for code in range(33, 127)] + list("äöüßÉéñçàСс日本語한글ไทย…—“”€😀ﬁ①İαςσ的")
@@ -76,7 +77,7 @@ def _folded(text, lowercase):
     return "".join(c for c in plain if unicodedata.category(c) != "Mn").replace("ς", "σ")
 
 
-@pytest.mark.parametrize("lowercase", [True, False])
+@pytest.mark.parametrize("lowercase", quick([True, False], True))
 @settings(max_examples=30, deadline=None)
 @given(text=st.one_of(ANY, HARD))
 def test_spans_hold_their_tokens_in_order_and_leave_out_only_what_is_dropped(lowercase, text):

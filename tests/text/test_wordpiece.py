@@ -99,6 +99,7 @@ def _random_texts(alphabet, count, seed):
             yield rng.choice("aéß的.") * rng.randrange(195, 206) + rng.choice(alphabet)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("lowercase", quick([True, False], True))
 def test_any_text_of_any_plane_gets_the_ids_of_the_published_algorithm(lowercase):
     characters = map(chr, (*range(0xD800), *range(0xE000, 0x110000)))

@@ -41,6 +41,7 @@ def test_a_pair_is_one_row_and_what_is_too_long_is_cut(run):
     assert queries.count("[SEP]") == 2 and len(queries) == 16
 
 
+@pytest.mark.thorough
 def test_the_command_writes_a_page(run, tmp_path):
     page = tmp_path / "page.html"
     done = subprocess.run(

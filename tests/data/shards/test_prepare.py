@@ -81,6 +81,7 @@ def test_shards_have_up_to_twice_their_size_when_documents_come_one_by_one(tmp_p
         assert found == [[s.replace("unknown", "[UNK]") for s in d] for d in documents]
 
 
+@pytest.mark.thorough
 def test_the_shards_are_the_same_whatever_the_number_of_processes(tmp_path):
     source, _ = write_files(tmp_path / "text")
     alone = run(source, tmp_path / "1")

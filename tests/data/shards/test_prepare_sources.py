@@ -52,6 +52,7 @@ def test_a_sample_of_nothing_is_an_error(tmp_path, content):
         list(sample_texts(str(tmp_path / "a.txt")))
 
 
+@pytest.mark.thorough
 def test_tfds_records_are_documents(tmp_path):
     import tensorflow_datasets as tfds
 

@@ -230,6 +230,7 @@ def test_processes_read_the_same_as_one(installation):
     assert len(alone) == 7 and all(alone)
 
 
+@pytest.mark.thorough
 def test_this_installation_has_enough_english():
     found = docstring_files.find_modules()
     texts = docstring_files.read_docstrings([path for _, path in found[::40]], 1)

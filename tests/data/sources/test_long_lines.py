@@ -126,6 +126,7 @@ def test_a_huge_line_is_refused_in_little_memory(tmp_path, name):
         tracemalloc.stop()
 
 
+@pytest.mark.thorough
 def test_a_huge_element_of_a_list_of_json_is_skipped_in_little_memory(tmp_path):
     with gzip.open(tmp_path / "a.json.gz", "wb", compresslevel=1) as file:
         file.write(b'[{"text": "')

@@ -36,6 +36,7 @@ def _store(folder, name, labels_of=lambda labels: labels, **splits):
     tfds.core.add_data_dir(str(folder))
 
 
+@pytest.mark.thorough
 def test_tfds_examples_are_rows_and_classes_their_names(tmp_path):
     _store(tmp_path, "toy_reviews", train=(["a", "é\tü", "c"], [0, 1, 1]), test=(["x"], [-1]))
     columns = {"text": "text", "label": "label"}

@@ -12,6 +12,7 @@ from keras_attn.data.text_examples import TextExamples
 from keras_attn.defaults import finetuning_defaults
 from keras_attn.errors import UserError
 from tests.support.other_families import MODELS, PAIRS, TEXTS, array, copied
+from tests.support.quick import quick
 
 NAME = "gpt2_classifier"
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
@@ -77,7 +78,10 @@ def test_sequences_contain_only_the_text(run):
 
 @pytest.mark.parametrize(
     "problem, kept, kind",
-    [("multi_label_classification", 3, "multilabel"), ("regression", 1, "regression")],
+    quick(
+        [("multi_label_classification", 3, "multilabel"), ("regression", 1, "regression")],
+        ("regression", 1, "regression"),
+    ),
 )
 def test_other_tasks_are_read_and_written_too(logits, problem, kept, kind, tmp_path):
     names = {str(number): f"LABEL_{number}" for number in range(kept)}

@@ -51,14 +51,15 @@ def test_its_loop_copies_no_cache(generator, options):
     assert any("TensorStridedSliceUpdate" in body for body in bodies)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "options",
     [
-        pytest.param({"temperature": 0}, marks=THOROUGH),
-        pytest.param({"seed": 3}, marks=THOROUGH),
-        pytest.param({"top_p": None, "min_tokens": 3}, marks=THOROUGH),
+        {"temperature": 0},
+        {"seed": 3},
+        {"top_p": None, "min_tokens": 3},
         {"top_k": 5, "no_repeat": 2},
-        pytest.param({"beam": 3, "no_repeat": 2, "min_tokens": 2}, marks=THOROUGH),
+        {"beam": 3, "no_repeat": 2, "min_tokens": 2},
     ],
 )
 def test_a_choice_that_is_compiled_is_the_same(generator, options, monkeypatch):
@@ -73,6 +74,7 @@ def test_a_choice_that_is_compiled_is_the_same(generator, options, monkeypatch):
     assert found[0] == found[1]
 
 
+@pytest.mark.thorough
 def test_half_precision_generates_similar_text(trained, generator, tmp_path):
     half = load(str(trained[0]), precision="bfloat16")
     assert half.model.backbone.token_embedding.dtype == "bfloat16"
@@ -94,6 +96,7 @@ def test_half_precision_generates_similar_text(trained, generator, tmp_path):
         load(str(trained[0]), precision="float64")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "options",
     [
@@ -132,6 +135,7 @@ def test_what_is_drawn_follows_the_seed(generator):
     assert anew[0] != anew[1]
 
 
+@pytest.mark.thorough
 def test_numbers_of_numpy_are_taken(generator):
     options = {
         "max_tokens": 5,
@@ -151,6 +155,7 @@ def test_numbers_of_numpy_are_taken(generator):
     assert generator.generate(["the"], **others) == generator.generate(["the"], **options)
 
 
+@pytest.mark.thorough
 def test_beams_are_ordered_by_their_probability(generator):
     (found,) = generator.generate(["the"], 6, beam=4, nbest=4)
     ranks = [(one["finished"], one["log_probability"]) for one in found]
@@ -159,6 +164,7 @@ def test_beams_are_ordered_by_their_probability(generator):
     assert generator.generate(["the"], 6, beam=1, nbest=1)[0] == greedy
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", quick([1, 2], 2))
 def test_texts_repeat_no_sequence_of_tokens_of_their_prompts(generator, size):
     end, prompts = generator.tokenizer.end_id, ["the cat sees a dog the cat sees", "", "a dog the"]
@@ -203,6 +209,7 @@ def test_all_prompts_are_checked_before_generation(trained, tmp_path, monkeypatc
         generate_texts(str(trained[0]), str(tmp_path / "prompts.txt"), max_tokens=5)
 
 
+@pytest.mark.thorough
 def test_as_many_tokens_are_generated_as_fit(generator, monkeypatch):
     monkeypatch.setattr(generating, "MAX_TOKENS", 40)
     sentence, options = "the cat sees a dog ", {"nbest": 1, "temperature": 2.0, "seed": 4}
@@ -274,6 +281,7 @@ def test_prompts_that_are_not_strings_are_errors(generator):
     assert generator.generate([]) == []
 
 
+@pytest.mark.thorough
 def test_padded_rows_of_the_vocabulary_are_never_generated(generator):
     """An embedding matrix with untrained rows, which would have the largest logits."""
     tokenizer = generator.tokenizer

@@ -8,6 +8,7 @@ import pytest
 
 from keras_attn.errors import UserError
 from keras_attn.inference.predict_files import predict_file, predict_texts
+from tests.support.quick import quick
 
 GOLDEN = pathlib.Path(__file__).parents[2] / "golden"
 CLASSIFIER = str(GOLDEN / "hugging_face/classifier")
@@ -32,7 +33,7 @@ def _predicted(source, target, keep, **options):
         return list(csv.DictReader(file, delimiter="\t" if target.suffix == ".tsv" else ","))
 
 
-@pytest.mark.parametrize("ending", ["jsonl", "csv", "tsv"])
+@pytest.mark.parametrize("ending", quick(["jsonl", "csv", "tsv"], "csv"))
 def test_columns_are_copied_and_those_of_the_output_keep_their_names(records, tmp_path, ending):
     plain = _predicted(records, tmp_path / f"plain.{ending}", None)
     found = _predicted(records, tmp_path / f"out.{ending}", "id,text,label,tags")

@@ -85,6 +85,7 @@ def test_the_scale_rises_after_2000_finite_steps_and_is_saved_in_checkpoints():
     assert other.loss_scale.value.numpy() == 128 and other.loss_scale.good_steps.numpy() == 2
 
 
+@pytest.mark.thorough
 def test_bert_learns_in_float16_as_in_float32():
     def bert(policy):
         def make():

@@ -10,6 +10,7 @@ from keras_attn.models import BertEncoder, BertPretrainer
 from keras_attn.models.text_embedder import TextEmbedder
 from keras_attn.ops.kernels import tensorflow_graphs as graphs
 from keras_attn.training.engines import make_engine
+from tests.support.quick import quick
 from tests.support.regression import RATE, ROWS, SGD, BertRows, Examples, Regression
 
 WIDTH = 64
@@ -252,7 +253,7 @@ class PairsOfTexts:
         }
 
 
-@pytest.mark.parametrize("loss", ["in_batch_negatives", "cosent"])
+@pytest.mark.parametrize("loss", quick(["in_batch_negatives", "cosent"], "in_batch_negatives"))
 def test_in_batch_losses_are_of_the_global_batch_for_any_split(loss):
     def model():
         backbone = BertEncoder(12, 1, 8, 2, dropout=0.0, use_pooler=False, seed=0)
@@ -273,7 +274,7 @@ def test_in_batch_losses_are_of_the_global_batch_for_any_split(loss):
     assert found[1, 1][0][1] < found[1, 1][0][0]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+@pytest.mark.parametrize("dtype", quick(["float32", "mixed_bfloat16"]))
 def test_both_passes_of_an_in_batch_loss_have_the_same_dropout(dtype):
     """With other masks, the gathered rows would differ from those that are differentiated."""
     found = []
