@@ -9,7 +9,8 @@ from keras_attn.errors import UserError
 def hold_out(table, fraction, seed, labels=None):
     """Splits the rows of a table: stratified by class, with duplicate texts on the same side.
 
-    Texts that only differ in case or whitespace count as duplicates.
+    Texts that only differ in case or whitespace count as duplicates. If the table has groups, the
+    rows of a group are on the same side.
 
     Args:
         table: `Table`.
@@ -26,7 +27,7 @@ def hold_out(table, fraction, seed, labels=None):
     """
     numbers = {}
     text_of_row = np.array(
-        [numbers.setdefault(_normalize(texts), len(numbers)) for texts in _texts(table)]
+        [numbers.setdefault(_normalize(texts), len(numbers)) for texts in _units(table)]
     )
     _, first, rows = np.unique(text_of_row, return_index=True, return_counts=True)
     labels = np.zeros(len(table), np.int64) if labels is None else np.asarray(labels)
@@ -74,6 +75,11 @@ def count_conflicting_labels(table, labels):
 def _normalize(texts):
     """Lower-cases texts and collapses whitespace, which most models ignore."""
     return tuple(text and " ".join(text.lower().split()) for text in texts)
+
+
+def _units(table):
+    groups = getattr(table, "groups", None)
+    return _texts(table) if groups is None else zip(groups, strict=True)
 
 
 def _texts(table):

@@ -71,6 +71,7 @@ class Table:
         skipped: Number of skipped rows by reason.
         lines: Line of the file where each row starts, int64.
         files: `(first row, name)` of each file.
+        groups: Strings, or None without such a column.
     """
 
     texts: list[str]
@@ -79,6 +80,7 @@ class Table:
     skipped: dict[str, int]
     lines: np.ndarray
     files: list[tuple[int, str]]
+    groups: list[str] | None = None
 
     def __len__(self):
         return len(self.texts)
@@ -99,6 +101,7 @@ class Table:
             self.skipped,
             self.lines[rows],
             [(int(first), self.files[of_row[first]][1]) for first in firsts],
+            column(self.groups),
         )
 
     def find_headers(self, separator=None):
@@ -146,7 +149,7 @@ class Table:
         return describe_location(name, self.lines[row])
 
 
-def read_table(source, *, text, text_pair=None, label=None, **options):
+def read_table(source, *, text, text_pair=None, label=None, group=None, **options):
     """Reads a whole source into memory.
 
     Args:
@@ -154,6 +157,7 @@ def read_table(source, *, text, text_pair=None, label=None, **options):
         text: As in `iterate_rows`.
         text_pair: As in `iterate_rows`.
         label: As in `iterate_rows`.
+        group: Column of the group of a row, such as the query of a document, or None.
         **options: As in `iterate_rows`.
 
     Returns:
@@ -162,14 +166,16 @@ def read_table(source, *, text, text_pair=None, label=None, **options):
     Raises:
         UserError: As `iterate_rows`, and if there are no rows.
     """
-    rows = iterate_rows(source, text=text, text_pair=text_pair, label=label, **options)
-    texts, pairs, labels, lines, files = [], [], [], [], []
+    keep = () if group is None else (group,)
+    rows = iterate_rows(source, text=text, text_pair=text_pair, label=label, keep=keep, **options)
+    texts, pairs, labels, groups, lines, files = [], [], [], [], [], []
     for row in rows:
         if not files or files[-1][1] != row.file:
             files.append((len(texts), row.file))
         texts.append(row.text)
         pairs.append(row.text_pair)
         labels.append(row.label)
+        groups.extend(row.kept)
         lines.append(row.line)
     if not texts:
         skipped = f" ({sum(rows.skipped.values())} skipped)" if rows.skipped else ""
@@ -181,6 +187,7 @@ def read_table(source, *, text, text_pair=None, label=None, **options):
         dict(rows.skipped),
         np.array(lines, np.int64),
         files,
+        None if group is None else groups,
     )
 
 

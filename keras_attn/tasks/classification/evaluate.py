@@ -9,9 +9,10 @@ from keras_attn.data.sources.tables import describe_location
 from keras_attn.errors import UserError
 from keras_attn.tasks.classification import glue
 from keras_attn.tasks.classification.labels import LabelSet, encode_labels
-from keras_attn.tasks.classification.metrics import metric_names, task_metrics
+from keras_attn.tasks.classification.metrics import group_metrics, metric_names, task_metrics
 from keras_attn.tasks.classification.prediction_files import CHUNK, rows_of_files, texts_of
 from keras_attn.tasks.classification.report_numbers import class_details
+from keras_attn.tasks.classification.splits import check_groups
 
 
 def evaluate(predictor, data, batch_size, reading):
@@ -28,14 +29,17 @@ def evaluate(predictor, data, batch_size, reading):
         `class_details`.
     """
     asked = {**reading, "split": "validation"}
-    format = asked.pop("format")
+    format, group = asked.pop("format"), asked.pop("group")
+    group = predictor.config["data"].get("group") if group is None else group
+    if group is not None:
+        asked["keep"] = (group,)
     if predictor.kind == "multilabel":
         asked["unlabelled"] = True
     tables = rows_of_files(predictor, data, format, asked)
     rows = itertools.chain.from_iterable(tables)
     task = glue.glue_task(predictor.config["data"]["task"])
     known = predictor.labels and (task.label_set() if task else LabelSet(predictor.labels))
-    labels, predicted = [], []
+    labels, predicted, groups, places = [], [], [], []
     while chunk := list(itertools.islice(rows, CHUNK)):
         labels.append(
             encode_labels(
@@ -47,6 +51,9 @@ def evaluate(predictor, data, batch_size, reading):
             )
         )
         predicted.append(predictor.probabilities(*texts_of(chunk), batch_size))
+        if group is not None:
+            groups.extend(row.kept[0] for row in chunk)
+            places.extend((row.file, row.line) for row in chunk)
     if not labels:
         raise UserError(f"Evaluation requires at least one row. Received: data={data}")
     labels, predicted = np.concatenate(labels), np.concatenate(predicted)
@@ -56,7 +63,10 @@ def evaluate(predictor, data, batch_size, reading):
         task and task.metrics,
         predictor.config.get("eval", {}).get("metric"),
     )
+    if group is not None:
+        check_groups(groups, labels, predictor.labels, lambda row: describe_location(*places[row]))
     return {
+        **group_metrics(groups or None, labels, predicted),
         **task_metrics(labels, predicted, predictor.kind, names, predictor.label_deviation),
         "examples": len(labels),
         "skipped": sum(sum(t.skipped.values()) for t in tables),

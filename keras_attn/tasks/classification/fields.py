@@ -4,6 +4,7 @@ from keras_attn.declarations import Option, TaskFields
 from keras_attn.field import Field
 from keras_attn.tasks.classification import glue
 from keras_attn.tasks.finetuning.fields import joint_fields
+from keras_attn.tasks.finetuning.ranking import RETRIEVAL
 
 _DATA = {
     "text": Field(str, "text column: a name, or an index from 0"),
@@ -18,6 +19,11 @@ _DATA = {
         str,
         "positive class of the metric f1 in binary classification; if unset, the second "
         "class in alphabetical order",
+    ),
+    "group": Field(
+        str,
+        "column of the group of a row, such as the query of a document; adds metrics of reranking "
+        "by the probability of the positive class, and holds out whole groups; if unset, none",
     ),
     "regression": Field(False, "same as data.task=regression"),
     "format": Field(
@@ -72,6 +78,7 @@ FIELDS = TaskFields(
         "pearson",
         "spearman",
         "mean_squared_error",
+        *RETRIEVAL,
     ),
     lower_is_better=("mean_squared_error",),
     options={
@@ -81,7 +88,8 @@ FIELDS = TaskFields(
             )
         },
         "evaluate": {
-            "label": Option(str, "Label column; if unset, as in training.", flag="label_column")
+            "label": Option(str, "Label column; if unset, as in training.", flag="label_column"),
+            "group": Option(str, "Group column; if unset, as in training.", flag="group_column"),
         },
         "export": {
             "pairs": Option(

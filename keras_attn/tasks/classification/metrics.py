@@ -10,6 +10,7 @@ import numpy as np
 
 from keras_attn.tasks.classification.probabilities import mean_loss
 from keras_attn.tasks.finetuning.correlations import as_rows, pearson, ratio, spearman
+from keras_attn.tasks.finetuning.ranking import rank_metrics, ranks_in_groups
 
 
 def confusion_counts(labels, predictions, num_classes, sample_weight=None):
@@ -199,6 +200,22 @@ def task_metrics(labels, predicted, kind, names=None, deviation=1.0):
     else:
         named = classification_metrics(labels, predicted, names, regression=kind == "regression")
     return {**named, "loss": mean_loss(labels, predicted, kind, deviation)}
+
+
+def group_metrics(groups, labels, predicted):
+    """Computes the metrics of reranking by the probability of the second of two classes.
+
+    Args:
+        groups: Names `(N,)`, each of which has a row of the second class; None: no metrics.
+        labels: Indices of classes `(N,)`.
+        predicted: Probabilities `(N, 2)`.
+
+    Returns:
+        Dict of the metrics `RETRIEVAL`, or {}.
+    """
+    if groups is None:
+        return {}
+    return rank_metrics(ranks_in_groups(groups, labels == 1, predicted[:, 1]))
 
 
 def _class_f1(actual, predicted, weight):

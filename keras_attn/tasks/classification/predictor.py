@@ -45,6 +45,37 @@ class Predictor(Embedder):
         """
         return [self._named(row) for row in self.probabilities(texts, text_pairs, batch_size)]
 
+    def rank(self, query, documents, top_k=10, batch_size=64):
+        """Ranks documents by the probability that they are relevant to a query.
+
+        Args:
+            query: String, the first text of each pair.
+            documents: List of strings, the second texts.
+            top_k: Maximum number of documents.
+            batch_size: See `predict`.
+
+        Returns:
+            A list of dicts with `index`, `text` and `probability` of the second (positive) class,
+            the most probable document first.
+
+        Raises:
+            UserError: If the model does not take pairs of texts, does not have two classes, or
+                `top_k` is below 1.
+        """
+        if self.kind != "single_label" or len(self.labels) != 2:
+            raise UserError(
+                "Ranking requires a classifier of two classes. "
+                f"Received: {self.kind}, labels={self.labels}"
+            )
+        if top_k < 1:
+            raise UserError(f"top_k must be at least 1. Received: top_k={top_k}")
+        documents = listed(documents)
+        found = self.probabilities([query] * len(documents), documents, batch_size)[:, 1]
+        return [
+            {"index": int(n), "text": documents[n], "probability": float(found[n])}
+            for n in np.argsort(-found, kind="stable")[:top_k]
+        ]
+
     def encode(self, texts, text_pairs=None):
         """Returns a batch of the model; see `Embedder.encode`.
 

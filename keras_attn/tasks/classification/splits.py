@@ -57,6 +57,13 @@ def choose_labeled_task(data):
     if data.windows is not None:
         check_windows(data.windows, data.length, data.text_pair)
     known = glue.glue_task(data.task)
+    single = data.task in (None, "single_label") and not data.regression
+    if data.group is not None and (not single or data.format == "label_text"):
+        raise UserError(
+            "data.group requires data.task=single_label and a format with columns. Received: "
+            f"data.group={data.group}, data.task={data.task}, data.regression={data.regression}, "
+            f"data.format={data.format}"
+        )
     if known:
         kind = "regression" if known.regression else "single_label"
         return LabeledTask(known, kind, known.metrics)
@@ -96,14 +103,51 @@ def read_splits(run, task):
     def encoded(train):
         return encode_labels(train.labels, labels, task.kind, data.label_separator, train.where)
 
-    tables = choose_rows(run, tables, "rows", encoded if labels else None)
-    return tables, _targets(tables, task, labels, data.label_separator, run.config.eval.metric)
+    by_class = encoded if labels and data.group is None else None
+    unit = "rows" if data.group is None else "groups"
+    tables = choose_rows(run, tables, unit, by_class)
+    targets = _targets(tables, task, labels, data.label_separator, run.config.eval.metric)
+    if data.group is not None and tables["validation"]:
+        check_groups(
+            tables["validation"].groups,
+            targets.encoded["validation"],
+            targets.names,
+            tables["validation"].where,
+        )
+    return tables, targets
+
+
+def check_groups(groups, labels, names, where):
+    """Checks that groups can be reranked: two classes, and a relevant row in each group.
+
+    Args:
+        groups: Names `(N,)`.
+        labels: Indices of classes `(N,)`.
+        names: Names of the classes; the rows of the second one are relevant.
+        where: Function from the number of a row to its location.
+
+    Raises:
+        UserError: If they cannot.
+    """
+    if len(names) != 2:
+        raise UserError(
+            "data.group requires two classes: rows that are relevant, and others. "
+            f"Received: classes={', '.join(names)}"
+        )
+    relevant = {group for group, label in zip(groups, labels, strict=True) if label == 1}
+    for row, group in enumerate(groups):
+        if group not in relevant:
+            raise UserError(
+                f"Every group of the evaluated rows must have a row with the label {names[1]!r} "
+                "(data.positive). Remove the group or correct its labels. Received: group "
+                f"{group!r:.80} in {where(row)}"
+            )
 
 
 def drop_headers(run, table):
     """Removes header lines from files whose columns are given by number."""
     data = run.config.data
-    columns = (data.text, data.text_pair, data.label)
+    columns = (data.text, data.text_pair, data.label, data.group)
     by_number = all(column is None or str(column).isdigit() for column in columns)
     formats = {data.format or format_from_name(name) for _, name in table.files}
     if (
@@ -151,7 +195,8 @@ def _read(data, task, split):
         texts, labels = labelled_docstrings(split)
         return Table(texts, None, labels, {}, np.arange(len(texts)), [(0, "docstrings")])
     source = data[split]
-    columns = {"text": data.text, "text_pair": data.text_pair, "label": data.label}
+    names = ("text", "text_pair", "label", "group")
+    columns = {name: data[name] for name in names}
     if task.glue:
         source = _glue_source(data, task, split)
         known = task.glue.columns(source) if source else {}
@@ -172,7 +217,7 @@ def _read(data, task, split):
                 f"Received: data.{name}=None"
             )
     if data.format == "label_text":
-        columns = {"text": "text", "text_pair": None, "label": "label"}
+        columns = {"text": "text", "label": "label"}
     return read_table(
         source,
         **columns,

@@ -17,7 +17,7 @@ from keras_attn.tasks.classification.data_summary import summarize_data
 from keras_attn.tasks.classification.evaluate import evaluate
 from keras_attn.tasks.classification.export import Exported
 from keras_attn.tasks.classification.labels import balanced_weights, read_label_file
-from keras_attn.tasks.classification.metrics import choosable_metrics, task_metrics
+from keras_attn.tasks.classification.metrics import choosable_metrics, group_metrics, task_metrics
 from keras_attn.tasks.classification.prediction_files import predict_file, predict_texts
 from keras_attn.tasks.classification.predictor import Predictor
 from keras_attn.tasks.classification.probabilities import probabilities
@@ -37,6 +37,7 @@ from keras_attn.tasks.finetuning.choices import (
     choose_buckets,
 )
 from keras_attn.tasks.finetuning.defaults import FinetuningDefaults
+from keras_attn.tasks.finetuning.ranking import RETRIEVAL
 from keras_attn.tasks.model_arguments import require_float32, with_defaults
 from keras_attn.tasks.tokenizer_choice import choose_tokenizer
 
@@ -68,7 +69,7 @@ class Classification(Task):
         tables, targets = read_splits(run, labeled)
         best = choose_best(
             run,
-            targets.metrics,
+            (*(RETRIEVAL if config.data.group is not None else ()), *targets.metrics),
             tables["validation"],
             choosable_metrics(labeled.kind, len(targets.names), labeled.metrics),
         )
@@ -163,7 +164,8 @@ class Classification(Task):
         predict_file(model, source, file, output, batch_size, reading, keep)
 
     def evaluate(self, model, data, batch_size, reading, options):
-        return evaluate(model, data, batch_size, {**reading, "label": options.get("label")})
+        given = {name: options.get(name) for name in ("label", "group")}
+        return evaluate(model, data, batch_size, {**reading, **given})
 
     def exported(self, model, options):
         return Exported(model, **options)
@@ -210,13 +212,11 @@ class _Evaluation:
         examples, targets = self._examples, self._targets
         predicted = probabilities(logits[: examples.num_examples], self._kind)
         self._predicted = mean_by_text(predicted, examples.owners, examples.num_texts)
-        return task_metrics(
-            targets.encoded["validation"],
-            self._predicted,
-            self._kind,
-            targets.metrics,
-            self._deviation,
-        )
+        labels, groups = targets.encoded["validation"], self._tables["validation"].groups
+        return {
+            **group_metrics(groups, labels, self._predicted),
+            **task_metrics(labels, self._predicted, self._kind, targets.metrics, self._deviation),
+        }
 
     def notes(self):
         if self._predicted is None:

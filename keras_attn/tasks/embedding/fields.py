@@ -3,9 +3,9 @@
 from keras_attn.declarations import Option, TaskFields
 from keras_attn.field import Field
 from keras_attn.tasks.finetuning.fields import joint_fields
+from keras_attn.tasks.finetuning.ranking import RETRIEVAL
 
 SCORED = ("spearman", "pearson")
-RETRIEVAL = ("mrr", "recall_at_1", "recall_at_10")
 
 _DATA = {
     "negative": Field(str, "column of a hard negative of each pair (embedding); if unset, none"),

@@ -4,8 +4,9 @@ import numpy as np
 from keras import ops
 
 from keras_attn.ops.contrastive import cosent_loss, cosine_similarity, in_batch_losses
-from keras_attn.tasks.embedding.fields import RETRIEVAL, SCORED
+from keras_attn.tasks.embedding.fields import SCORED
 from keras_attn.tasks.finetuning.correlations import pearson, spearman
+from keras_attn.tasks.finetuning.ranking import RETRIEVAL, rank_metrics
 
 _CHUNK = 1024  # queries whose similarities are in memory
 
@@ -63,15 +64,6 @@ def embedding_metrics(vectors, scores):
         found = similarities(vectors)
         return {"spearman": spearman(scores, found), "pearson": pearson(scores, found)}
     return rank_metrics(ranks(vectors[:, 0], vectors[:, 1]))
-
-
-def rank_metrics(places):
-    """Returns the mean reciprocal rank, and the fractions of ranks up to 1 and up to 10."""
-    return {
-        "mrr": float(np.mean(1 / places)),
-        "recall_at_1": float(np.mean(places <= 1)),
-        "recall_at_10": float(np.mean(places <= 10)),
-    }
 
 
 def loss_of_batches(vectors, scores, heads, batch_size):

@@ -6,8 +6,9 @@ from keras_attn.counts import counted
 from keras_attn.reports.page import cut, isolated, section, table, tag
 from keras_attn.reports.run_report import NAME, about_the_run, write_page
 from keras_attn.reports.sections import MAX_EXAMPLES, curves, figure, numbers
-from keras_attn.tasks.embedding.metrics import embedding_metrics, rank_metrics, ranks, similarities
+from keras_attn.tasks.embedding.metrics import embedding_metrics, ranks, similarities
 from keras_attn.tasks.finetuning.correlations import pearson, spearman
+from keras_attn.tasks.finetuning.ranking import rank_metrics
 from keras_attn.tasks.finetuning.seed_statistics import metrics_among
 from keras_attn.training.records import read_records
 

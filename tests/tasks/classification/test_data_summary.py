@@ -18,6 +18,7 @@ def _run(**data):
         "format": None,
         "task": None,
         "label_separator": ",",
+        "group": None,
         **data,
     }
     return SmallRun(ConfigDict({"data": fields}))
