@@ -75,6 +75,7 @@ class TextExamples:
             examples, which share its weight: windows that overlap by at least this number of
             tokens; the last one ends with the text.
         tokens: `tokenize_texts(texts, text_pairs, tokenizer)`, if already computed.
+        row_fields: Further entries of a batch by name: arrays `(N, ...)`.
         token_labels: int32 class indices of the tokens, aligned with `tokens.ids`, instead of
             `labels`; -1 for tokens without a label.
         token_fields: Further entries of a batch by name: int32 arrays of positive numbers, aligned
@@ -113,6 +114,7 @@ class TextExamples:
         weights=None,
         windows=None,
         tokens=None,
+        row_fields=None,
         token_labels=None,
         token_fields=None,
     ):
@@ -127,6 +129,7 @@ class TextExamples:
         self.num_texts, self.owners = len(texts), np.arange(len(texts))
         self.text_lengths = tokens.row_lengths
         self._labels = None if labels is None else np.asarray(labels)
+        self._row_fields = row_fields or {}
         self._token_labels, self._token_fields = token_labels, token_fields or {}
         self._weights = np.ones(len(texts), np.float32) if weights is None else weights
         if windows is not None:
@@ -151,8 +154,8 @@ class TextExamples:
         Returns:
             Dictionary of `token_ids`, `segment_ids`, `padding_mask` int32 `(B, T)`, `sample_weight`
             float32 `(B,)` and, if there are labels, `label` `(B,)`, or for labels of tokens
-            `(B, T)`, with -1 for special tokens, padding and second texts; and `token_fields`
-            `(B, T)`. T is the smallest bucket that fits every row.
+            `(B, T)`, with -1 for special tokens, padding and second texts; `row_fields` `(B, ...)`
+            and `token_fields` `(B, T)`. T is the smallest bucket that fits every row.
         """
         epoch, number = divmod(index, self.num_batches)
         order = self._epoch_order(epoch)
@@ -163,6 +166,7 @@ class TextExamples:
         batch["sample_weight"] = self._weights[rows]
         if self._labels is not None:
             batch["label"] = self._labels[rows]
+        batch.update((name, values[rows]) for name, values in self._row_fields.items())
         missing = self.batch_size - len(rows)
         empty = {"token_ids": self.pad_id, "label": 0 if self._token_labels is None else -1}
         return {key: _fill_up(value, missing, empty.get(key, 0)) for key, value in batch.items()}
@@ -185,6 +189,7 @@ class TextExamples:
         self._pair_starts = np.zeros_like(self._starts)
         self._weights = (self._weights / counts)[self.owners].astype(np.float32)
         self._labels = None if self._labels is None else self._labels[self.owners]
+        self._row_fields = {name: x[self.owners] for name, x in self._row_fields.items()}
         first = np.minimum(length - start, room).astype(np.int32)
         return first, np.zeros_like(first)
 

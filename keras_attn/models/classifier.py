@@ -12,6 +12,7 @@ from keras_attn.ops import sparse_cross_entropy
 from keras_attn.ops.arguments import (
     require_numbers,
     require_positive,
+    require_probabilities,
     require_rates,
     require_sizes,
 )
@@ -36,13 +37,18 @@ class Classifier(TaskModel, keras.Model):
         label_deviation: For regression: factor of the output of the head, usually the standard
             deviation of the training labels; the loss is in units of it. As the initial output of
             the head is near 0, all weights then learn about equally fast.
+        distillation: Weight of the errors with respect to a teacher, in [0, 1], in batches with
+            `teacher_logits`; the errors with respect to the labels have the rest.
+        distillation_temperature: Divisor T of the logits of model and teacher in the former.
         seed: Integer seed of the initial weights and of dropout; defaults to the backbone's.
 
     Call arguments:
         inputs: The backbone's dictionary; for losses and metrics also
             `label` `(B,)`, integers below C, or floats for regression; `(B, C)`, 0 and 1, if
                 `multilabel`;
-            `sample_weight` `(B,)`, optional.
+            `sample_weight` `(B,)`, optional;
+            `teacher_logits` `(B, C)`, optional: logits of another model, or its predicted numbers
+                for regression.
             With `cls_positions` `(B, E)`, if rows contain several examples, both have an axis E as
                 well, and `pack_ids` must count from 1 in the order of `cls_positions`.
         training: Whether dropout is applied.
@@ -54,8 +60,15 @@ class Classifier(TaskModel, keras.Model):
     mean over labels), or squared error for regression; metric `accuracy`, except for regression:
     for multi-label the fraction of rows with all labels correct.
 
+    The error with respect to a teacher is T² times the Kullback-Leibler divergence of the
+    distribution of the model from that of the teacher, both at temperature T (for multi-label the
+    mean over labels), or the squared error for regression.
+
     Raises:
         ValueError: If an argument is out of range.
+
+    Reference:
+        Hinton et al., Distilling the Knowledge in a Neural Network, 2015, section 2.
     """
 
     OWN = "cls"
@@ -69,6 +82,8 @@ class Classifier(TaskModel, keras.Model):
         multilabel: bool = False,
         label_mean: float = 0.0,
         label_deviation: float = 1.0,
+        distillation: float = 0.0,
+        distillation_temperature: float = 2.0,
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
@@ -77,7 +92,10 @@ class Classifier(TaskModel, keras.Model):
         require_sizes(num_classes=num_classes)
         require_rates(dropout=dropout)
         require_numbers(label_mean=label_mean)
-        require_positive(label_deviation=label_deviation)
+        require_positive(
+            label_deviation=label_deviation, distillation_temperature=distillation_temperature
+        )
+        require_probabilities(distillation=distillation)
         if pooling not in (self.OWN, "mean"):
             raise ValueError(
                 f"{type(self).__name__}: pooling must be {self.OWN!r} or 'mean'. "
@@ -89,6 +107,8 @@ class Classifier(TaskModel, keras.Model):
         self.multilabel = multilabel
         self.label_mean = label_mean
         self.label_deviation = label_deviation
+        self.distillation = distillation
+        self.distillation_temperature = distillation_temperature
 
     def build(self, input_shape: dict[str, Shape] | None = None) -> None:
         backbone = self.build_backbone()
@@ -187,7 +207,24 @@ class Classifier(TaskModel, keras.Model):
             errors = ops.square(errors / self.label_deviation)
         else:
             errors = sparse_cross_entropy(labels, logits)
+        if "teacher_logits" in batch:
+            taught = self._teacher_errors(logits, ops.cast(batch["teacher_logits"], "float32"))
+            errors = (1.0 - self.distillation) * errors + self.distillation * taught
         return {"label": ops.sum(errors * self._weights(batch))}
+
+    def _teacher_errors(self, logits, teacher):
+        if self._regression:
+            return ops.square((logits - teacher)[..., 0] / self.label_deviation)
+        temperature = self.distillation_temperature
+        logits, teacher = logits / temperature, teacher / temperature
+        if self.multilabel:
+            divergences = ops.sigmoid(teacher) * (teacher - logits)
+            divergences += ops.softplus(logits) - ops.softplus(teacher)
+            divergences = ops.mean(divergences, axis=-1)
+        else:
+            divergences = ops.sum(ops.softmax(teacher) * (teacher - logits), axis=-1)
+            divergences += ops.logsumexp(logits, axis=-1) - ops.logsumexp(teacher, axis=-1)
+        return temperature**2 * divergences
 
     def metric_sums(
         self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
@@ -212,4 +249,6 @@ class Classifier(TaskModel, keras.Model):
             "multilabel": self.multilabel,
             "label_mean": self.label_mean,
             "label_deviation": self.label_deviation,
+            "distillation": self.distillation,
+            "distillation_temperature": self.distillation_temperature,
         }

@@ -212,6 +212,16 @@ class Run:
             self.say(f"parts of pretrained that are not used: {unused}")
         return trained
 
+    @functools.cached_property
+    def teacher(self):
+        """The model whose predictions are learned (`train.teacher`), loaded for inference; None
+        without one.
+        """
+        if not (source := self.config.train.get("teacher")):
+            return None
+        trained = read_ready(source)
+        return TASKS[trained.task].load(trained, "float32")
+
     def _set_lowercase(self):
         data = self.config.data
         if "lowercase" not in data:

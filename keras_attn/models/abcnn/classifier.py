@@ -17,9 +17,8 @@ class ABCNNClassifier(Classifier):
         dropout: Dropout rate of the features.
         pooling: `"pooled"`, the default: the means of the sentences and their match scores; or
             `"mean"`: the mean of the token vectors of both sentences, special tokens counting as 0.
-        **kwargs: `multilabel`, `label_mean`, `label_deviation` and `seed` of
-            `keras_attn.models.classifier.Classifier`, which also documents calls, losses and
-            metrics.
+        **kwargs: Further arguments of `keras_attn.models.classifier.Classifier`, which also
+            documents calls, losses and metrics.
 
     Raises:
         ValueError: If an argument is out of range.

@@ -18,9 +18,8 @@ class BertClassifier(Classifier):
         dropout: Dropout rate of the pooled output.
         pooling: `"cls"`, the default: the pooled output, as in BERT; `"mean"`: the mean of the
             sequence output over real tokens, which is better after short pretraining.
-        **kwargs: `multilabel`, `label_mean`, `label_deviation` and `seed` of
-            `keras_attn.models.classifier.Classifier`, which also documents calls, losses and
-            metrics.
+        **kwargs: Further arguments of `keras_attn.models.classifier.Classifier`, which also
+            documents calls, losses and metrics.
 
     Raises:
         ValueError: If an argument is out of range.

@@ -17,9 +17,8 @@ class RecurrentClassifier(Classifier):
         num_classes: Number of classes C; 1 for regression.
         dropout: Dropout rate of the pooled output.
         pooling: `"pooled"`, the default: the pooling of the backbone; or `"mean"`.
-        **kwargs: `multilabel`, `label_mean`, `label_deviation` and `seed` of
-            `keras_attn.models.classifier.Classifier`, which also documents calls, losses and
-            metrics.
+        **kwargs: Further arguments of `keras_attn.models.classifier.Classifier`, which also
+            documents calls, losses and metrics.
 
     Raises:
         ValueError: If an argument is out of range.

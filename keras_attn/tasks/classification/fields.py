@@ -58,6 +58,17 @@ _MODEL = {
 }
 _TRAINING = {
     "class_weights": Field(False, "balanced class weights in the training loss and metrics"),
+    "teacher": Field(
+        str,
+        "finetuned classifier with the same labels, whose predictions are learned, too "
+        "(distillation): a workdir, or a folder of another library; if unset, none",
+    ),
+    "distillation": Field(
+        0.5, "weight of the loss with respect to train.teacher; labels: the rest", low=0, high=1
+    ),
+    "distillation_temperature": Field(
+        2.0, "divisor of the logits of model and teacher in that loss", above=0
+    ),
 }
 
 FIELDS = TaskFields(

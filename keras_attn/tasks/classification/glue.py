@@ -134,7 +134,7 @@ def glue_task(name):
         names = (
             name
             for task in TASKS
-            for name in TASKS.fields(task).names
+            for name in TASKS.fields(task).names or (task,)
             if TASKS.fields(task).command == "finetune"
         )
         known = (*names, *GLUE_TASKS)

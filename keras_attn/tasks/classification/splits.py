@@ -1,6 +1,7 @@
 """Training and validation split of a classifier: reading, labels, hashes."""
 
 import dataclasses
+import hashlib
 
 import numpy as np
 import tensorflow as tf
@@ -172,9 +173,13 @@ def drop_headers(run, table):
     return table.without_first_rows()
 
 
-def hashes_of(run, tables):
-    """Returns the SHA-256 of the tokenizer, of the data files and of the rows of each split."""
+def hashes_of(run, tables, taught=None):
+    """Returns the SHA-256 of the tokenizer, the data files and the rows of each split, and of the
+    logits of a teacher.
+    """
     hashes = run.tokenizer_hashes()
+    if taught is not None:
+        hashes["teacher"] = hashlib.sha256(taught.tobytes()).hexdigest()
     for split, table in tables.items():
         if table:
             hashes.update(

@@ -29,6 +29,7 @@ from keras_attn.tasks.classification.report_numbers import (
 )
 from keras_attn.tasks.classification.report_sections import link_to_errors, mean_scores_of_classes
 from keras_attn.tasks.classification.splits import choose_labeled_task, hashes_of, read_splits
+from keras_attn.tasks.classification.teacher import teacher_logits
 from keras_attn.tasks.contract import Plan, Task
 from keras_attn.tasks.finetuning.choices import (
     ROW_COUNTS,
@@ -93,8 +94,12 @@ class Classification(Task):
             "pooling": pooling,
             "multilabel": labeled.kind == "multilabel",
         }
+        taught = teacher_logits(run, tables["train"], targets.names, labeled.kind)
+        if taught is not None:
+            heads["distillation"] = config.train.distillation
+            heads["distillation_temperature"] = config.train.distillation_temperature
         run.fit_memory(architecture, heads)
-        train = _examples(run, tables["train"], targets.encoded["train"], tokenizer, tokens)
+        train = _examples(run, tables["train"], targets.encoded["train"], tokenizer, tokens, taught)
         validation = tables["validation"] and _examples(
             run, tables["validation"], targets.encoded["validation"], tokenizer
         )
@@ -112,7 +117,7 @@ class Classification(Task):
         return Plan(
             architecture,
             heads,
-            hashes_of(run, tables),
+            hashes_of(run, tables, taught),
             TableBatches(
                 train,
                 config.data.pack,
@@ -136,6 +141,8 @@ class Classification(Task):
             "multilabel": False,
             "label_mean": 0.0,
             "label_deviation": 1.0,
+            "distillation": 0.0,
+            "distillation_temperature": 2.0,
         }
         return with_defaults(heads, known)
 
@@ -259,7 +266,7 @@ def choose_pooling(run, defaults, own):
         defaults.choose("model.pooling", family.pooling, "no released weights")
 
 
-def _examples(run, table, labels, tokenizer, tokens=None):
+def _examples(run, table, labels, tokenizer, tokens=None, taught=None):
     """Returns the `TextExamples` of the training split if `tokens` are given, or of validation."""
     config, by_length, shuffle = run.config, run.config.data.by_length, tokens is not None
     return TextExamples(
@@ -276,6 +283,7 @@ def _examples(run, table, labels, tokenizer, tokens=None):
         weights=balanced_weights(labels) if shuffle and config.train.class_weights else None,
         windows=config.data.windows,
         tokens=tokens,
+        row_fields=None if taught is None else {"teacher_logits": taught},
     )
 
 

@@ -31,6 +31,7 @@ from keras_attn.tasks.finetuning.choices import (
     choose_buckets,
     choose_rows,
     describe_lengths,
+    reject_fields,
     warn_of_few_rows,
 )
 from keras_attn.tasks.finetuning.defaults import FinetuningDefaults
@@ -213,6 +214,7 @@ class _Evaluation:
 
 def _check(run):
     config, data = run.config, run.config.data
+    reject_fields(config, "embedding", ("data.group", "train.teacher"))
     if data.regression or data.pack > 1 or config.train.class_weights or data.windows is not None:
         raise UserError(
             "data.task=embedding requires data.regression=False, data.pack=1, data.windows=None "

@@ -36,6 +36,14 @@ def check_training(run, num_layers):
         )
 
 
+def reject_fields(config, task, names):
+    """Raises a `UserError` if one of these fields, which a task does not support, is set."""
+    for name in names:
+        section, _, field = name.partition(".")
+        if (value := config[section].get(field)) is not None:
+            raise UserError(f"{name} must be unset with data.task={task}. Received: {name}={value}")
+
+
 def rows_drawn(count, limit, seed):
     """Returns the numbers of the training rows: all, or `limit` rows sampled with the seed."""
     if limit is None or limit >= count:

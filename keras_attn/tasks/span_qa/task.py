@@ -16,6 +16,7 @@ from keras_attn.tasks.finetuning.choices import (
     choose_buckets,
     choose_rows,
     describe_lengths,
+    reject_fields,
     warn_of_few_rows,
 )
 from keras_attn.tasks.finetuning.defaults import FinetuningDefaults
@@ -44,7 +45,7 @@ from keras_attn.tasks.span_qa.report import (
 from keras_attn.tasks.tokenizer_choice import choose_tokenizer
 from keras_attn.training.checkpoints import Checkpoints
 
-_TABLE_FIELDS = ("text", "text_pair", "label", "format", "header", "windows", "max_line")
+_TABLE_FIELDS = ("text", "text_pair", "label", "group", "format", "header", "windows", "max_line")
 
 
 class SpanQA(Task):
@@ -209,6 +210,7 @@ def read_threshold(workdir):
 
 def _check(config):
     data = config.data
+    reject_fields(config, NAME, ("train.teacher",))
     for name in _TABLE_FIELDS:
         if data[name] is not None:
             raise UserError(

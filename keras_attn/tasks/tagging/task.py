@@ -14,6 +14,7 @@ from keras_attn.tasks.finetuning.choices import (
     choose_best,
     choose_buckets,
     describe_lengths,
+    reject_fields,
     warn_of_few_rows,
 )
 from keras_attn.tasks.finetuning.defaults import FinetuningDefaults
@@ -238,12 +239,8 @@ class _Evaluation:
 
 def _check(run):
     config, data = run.config, run.config.data
-    for name in ("text_pair", "header", "positive"):
-        if data.get(name) is not None:
-            raise UserError(
-                f"data.{name} must be unset with data.task=tagging. "
-                f"Received: data.{name}={data[name]}"
-            )
+    columns = ("data.text_pair", "data.header", "data.positive", "data.group")
+    reject_fields(config, "tagging", (*columns, "train.teacher"))
     if data.regression or data.pack > 1 or config.train.class_weights:
         raise UserError(
             "data.task=tagging requires data.regression=False, data.pack=1 and "

@@ -146,3 +146,9 @@ def test_a_data_set_is_one_row_of_the_table(monkeypatch):
 def test_an_unknown_task_is_named_with_the_nearest():
     with pytest.raises(UserError, match=r"sst2, cola.*'sst-2'. Did you mean sst2\?"):
         glue.glue_task("sst-2")
+
+
+@pytest.mark.parametrize("wrong, right", [("embeding", "embedding"), ("taging", "tagging")])
+def test_an_unknown_task_is_compared_with_those_of_every_kind(wrong, right):
+    with pytest.raises(UserError, match=f"data.task must be one of .*Did you mean {right}"):
+        glue.glue_task(wrong)
