@@ -8,7 +8,7 @@ imported what most tests import.
 
 import argparse
 import collections
-import concurrent.futures
+import multiprocessing.connection
 import multiprocessing.forkserver
 import os
 import pathlib
@@ -22,7 +22,7 @@ PRELOADED = [
     *("pytest", "scipy.special", "sklearn.metrics", "keras_attn.models", "keras_attn.visualize"),
     *("keras_attn.runs.run_task", "keras_attn.convert", "keras_attn.inference.loading"),
 ]
-RESULTS = "passed", "failed", "error", "errors", "skipped"
+RESULTS = "passed", "failed", "error", "errors", "skipped", "xfailed", "xpassed"
 NOTHING_SELECTED = 5  # of the exit codes of pytest
 
 
@@ -31,35 +31,38 @@ def main():
         description=__doc__,
         usage=argparse.SUPPRESS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
     parser.add_argument("--files", type=int, default=12, help="files of each process")
     given, rest = parser.parse_known_args()
+    count = next((n for n, argument in enumerate(rest) if argument.startswith("-")), len(rest))
+    paths, options = rest[:count] or ["tests"], rest[count:]
     os.chdir(ROOT)
-    paths = [x for x in rest if os.path.exists(x)] or ["tests"]
-    options = [x for x in rest if not os.path.exists(x)]
+    files = sorted({file for path in paths for file in _files(path)})
+    waiting = [files[start : start + given.files] for start in range(0, len(files), given.files)]
+    waiting.sort(key=lambda part: sum(map(os.path.getsize, part)))  # the short ones last
+    total, begin, counts, codes = len(waiting), time.monotonic(), collections.Counter(), []
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
     _start_server()
-    files = sorted({file for path in paths for file in _files(path)})
-    parts = [files[start : start + given.files] for start in range(0, len(files), given.files)]
-    parts.sort(key=lambda part: -sum(map(os.path.getsize, part)))  # the short ones last
-    begin, counts, failed = time.monotonic(), collections.Counter(), False
-    threads = concurrent.futures.ThreadPoolExecutor(os.cpu_count())
-    try:
-        running = [threads.submit(run_part, context, part, options) for part in parts]
-        for ended, done in enumerate(concurrent.futures.as_completed(running), 1):
-            part, code, output = done.result()
-            summary = output.rstrip().rpartition("\n")[2]
-            counts.update({name: int(n) for n, name in re.findall(r"(\d+) ([a-z]+)", summary)})
-            if code not in (0, NOTHING_SELECTED):
-                failed = True
-                print(output)
-            print(f"[{ended}/{len(parts)}] {part[0]} …: {summary}", flush=True)
-    finally:
-        threads.shutdown(cancel_futures=True)
+    with tempfile.TemporaryDirectory() as folder:
+        running = {}
+        while waiting or running:
+            while waiting and len(running) < os.cpu_count():
+                part = Part(context, waiting.pop(), options, f"{folder}/{len(waiting)}")
+                running[part.process.sentinel] = part
+            for sentinel in multiprocessing.connection.wait(list(running)):
+                part = running.pop(sentinel)
+                output = part.finish()
+                summary = output.rstrip().rpartition("\n")[2]
+                counts.update({name: int(n) for n, name in re.findall(r"(\d+) ([a-z]+)", summary)})
+                codes.append(part.process.exitcode)
+                if codes[-1] not in (0, NOTHING_SELECTED):
+                    print(output)
+                print(f"[{len(codes)}/{total}] {part.files[0]} …: {summary}", flush=True)
     found = [f"{counts[name]} {name}" for name in RESULTS if counts[name]]
-    print(f"{', '.join(found)} in {time.monotonic() - begin:.0f} s")
-    return int(failed)
+    print(f"{', '.join(found) or 'no tests'} in {time.monotonic() - begin:.0f} s")
+    return int(not found or any(code not in (0, NOTHING_SELECTED) for code in codes))
 
 
 def _start_server():
@@ -74,25 +77,30 @@ def _start_server():
 
 def _files(path):
     path = pathlib.Path(path)
+    if not path.exists():
+        sys.exit(f"No such file or folder: {path}")
     return map(str, path.rglob("test_*.py")) if path.is_dir() else [str(path)]
 
 
-def run_part(context, files, options):
-    """Returns the files, the exit code of pytest and its output."""
-    with tempfile.NamedTemporaryFile("r", encoding="utf-8", errors="replace") as output:
-        process = context.Process(target=run_pytest, args=([*options, *files], output.name))
-        process.start()
-        process.join()
-        text = output.read()
-        if process.exitcode < 0:
-            text += f"\nkilled by signal {-process.exitcode}"
-        return files, process.exitcode, text
+class Part:
+    """A process that runs pytest on some files, with its output in a file."""
+
+    def __init__(self, context, files, options, output):
+        self.files, self._output = files, pathlib.Path(output)
+        self.process = context.Process(target=run_pytest, args=([*options, *files], output))
+        self.process.start()
+
+    def finish(self):
+        """Returns the output of the process, which has ended."""
+        self.process.join()
+        text, code = self._output.read_text(errors="replace"), self.process.exitcode
+        return f"{text}\nkilled by signal {-code}" if code < 0 else text
 
 
 def run_pytest(arguments, output):
     import pytest
 
-    descriptor = os.open(output, os.O_WRONLY | os.O_APPEND)
+    descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
     sys.exit(pytest.main(arguments))

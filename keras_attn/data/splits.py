@@ -26,6 +26,7 @@ def hold_out(table, fraction, seed, labels=None):
         UserError: If one side would have no rows.
     """
     numbers = {}
+    unit = "distinct text" if getattr(table, "groups", None) is None else "group"
     text_of_row = np.array(
         [numbers.setdefault(_normalize(texts), len(numbers)) for texts in _units(table)]
     )
@@ -42,7 +43,7 @@ def hold_out(table, fraction, seed, labels=None):
         count = labels.shape[1] if several else classes.max() + 1
         raise UserError(
             "Too few training rows to hold out some for validation. Add rows, set data.validation, "
-            f"or set data.holdout=0. Received: {counted(len(first), 'distinct text')} of "
+            f"or set data.holdout=0. Received: {counted(len(first), unit)} of "
             f"{counted(count, 'class', 'classes')}, data.holdout={fraction}"
         )
     return table.take(np.flatnonzero(~held)), table.take(np.flatnonzero(held))

@@ -35,8 +35,8 @@ def evaluate(
         format, text, text_pair, on_bad_text, encoding, max_line: See `iterate_rows`. None: as in
             training.
         precision: See `keras_attn.load`.
-        **options: Options of the task; see `TaskFields.options`. Classification: `label`;
-            translation: `target`, `beam` and `length_penalty`.
+        **options: Options of the task; see `TaskFields.options`. Classification: `label` and
+            `group`; translation: `target`, `beam` and `length_penalty`.
 
     Returns:
         Dict of the metrics of the task, `examples` and `skipped`. For several seeds: the results

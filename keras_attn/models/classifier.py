@@ -37,9 +37,9 @@ class Classifier(TaskModel, keras.Model):
         label_deviation: For regression: factor of the output of the head, usually the standard
             deviation of the training labels; the loss is in units of it. As the initial output of
             the head is near 0, all weights then learn about equally fast.
-        distillation: Weight of the errors with respect to a teacher, in [0, 1], in batches with
-            `teacher_logits`; the errors with respect to the labels have the rest.
-        distillation_temperature: Divisor T of the logits of model and teacher in the former.
+        distillation: Weight of the distillation loss, in [0, 1], in batches with
+            `teacher_logits`; the loss with respect to the labels has the weight 1 - distillation.
+        distillation_temperature: Softmax temperature T of the distillation loss.
         seed: Integer seed of the initial weights and of dropout; defaults to the backbone's.
 
     Call arguments:
@@ -60,9 +60,9 @@ class Classifier(TaskModel, keras.Model):
     mean over labels), or squared error for regression; metric `accuracy`, except for regression:
     for multi-label the fraction of rows with all labels correct.
 
-    The error with respect to a teacher is T² times the Kullback-Leibler divergence of the
-    distribution of the model from that of the teacher, both at temperature T (for multi-label the
-    mean over labels), or the squared error for regression.
+    The distillation loss is T² times the Kullback-Leibler divergence of the distribution of the
+    model from that of the teacher, both at temperature T (for multi-label the mean over labels),
+    or the squared difference for regression.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -208,11 +208,12 @@ class Classifier(TaskModel, keras.Model):
         else:
             errors = sparse_cross_entropy(labels, logits)
         if "teacher_logits" in batch:
-            taught = self._teacher_errors(logits, ops.cast(batch["teacher_logits"], "float32"))
-            errors = (1.0 - self.distillation) * errors + self.distillation * taught
+            teacher = ops.cast(batch["teacher_logits"], "float32")
+            distilled = self._distillation_errors(logits, teacher)
+            errors = (1.0 - self.distillation) * errors + self.distillation * distilled
         return {"label": ops.sum(errors * self._weights(batch))}
 
-    def _teacher_errors(self, logits, teacher):
+    def _distillation_errors(self, logits, teacher):
         if self._regression:
             return ops.square((logits - teacher)[..., 0] / self.label_deviation)
         temperature = self.distillation_temperature

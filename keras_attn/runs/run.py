@@ -212,15 +212,21 @@ class Run:
             self.say(f"parts of pretrained that are not used: {unused}")
         return trained
 
-    @functools.cached_property
-    def teacher(self):
-        """The model whose predictions are learned (`train.teacher`), loaded for inference; None
-        without one.
+    def load(self, source, name):
+        """Loads another trained model for inference.
+
+        Args:
+            source: A workdir, or a folder of another library.
+            name: Name of the field, for messages.
+
+        Returns:
+            The result of `Task.load`, and the SHA-256 of the weights.
         """
-        if not (source := self.config.train.get("teacher")):
-            return None
-        trained = read_ready(source)
-        return TASKS[trained.task].load(trained, "float32")
+        try:
+            trained = read_ready(source)
+        except UserError as error:
+            raise UserError(f"{name}: {error}") from None
+        return TASKS[trained.task].load(trained, "float32"), trained.sha256
 
     def _set_lowercase(self):
         data = self.config.data

@@ -172,6 +172,9 @@ def read_table(source, *, text, text_pair=None, label=None, group=None, **option
     for row in rows:
         if not files or files[-1][1] != row.file:
             files.append((len(texts), row.file))
+        if not all(name.strip() for name in row.kept):
+            rows.reject(row, "without group", f"Every row must have a group in column {group!r}")
+            continue
         texts.append(row.text)
         pairs.append(row.text_pair)
         labels.append(row.label)
@@ -289,6 +292,10 @@ class iterate_rows:
                         source,
                         line,
                     )
+
+    def reject(self, row, reason, requirement):
+        """Skips and counts a row that was read, or raises, by `on_bad_text`."""
+        self._handle_bad(BadRow(reason, requirement), row.file, row.line)
 
     def _handle_bad(self, bad, source, line):
         if self._on_bad_text == "error" and bad is not EMPTY:

@@ -80,6 +80,19 @@ def report_baselines(run, baselines, advice):
         run.say(f"warning: the model is not better than its baselines. {advice}")
 
 
+def report_ranking(run, mrr, random, advice):
+    """Prints the mean reciprocal rank and that of a random order, and warns if it is not better.
+
+    Args:
+        run, advice: See `report_baselines`.
+        mrr: Mean reciprocal rank of the model.
+        random: See `mrr_of_random_order`.
+    """
+    run.say(f"mrr {mrr:.3f} · random order {random:.3f}")
+    if mrr <= random < 1:
+        run.say(f"warning: the model does not rank better than a random order. {advice}")
+
+
 def compute_baselines(tables, names, encoded, predicted, kind):
     """Compares a model with its baselines on the validation rows.
 

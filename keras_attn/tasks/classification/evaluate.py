@@ -12,7 +12,7 @@ from keras_attn.tasks.classification.labels import LabelSet, encode_labels
 from keras_attn.tasks.classification.metrics import group_metrics, metric_names, task_metrics
 from keras_attn.tasks.classification.prediction_files import CHUNK, rows_of_files, texts_of
 from keras_attn.tasks.classification.report_numbers import class_details
-from keras_attn.tasks.classification.splits import check_groups
+from keras_attn.tasks.classification.splits import check_groups, check_ranking
 
 
 def evaluate(predictor, data, batch_size, reading):
@@ -31,13 +31,15 @@ def evaluate(predictor, data, batch_size, reading):
     asked = {**reading, "split": "validation"}
     format, group = asked.pop("format"), asked.pop("group")
     group = predictor.config["data"].get("group") if group is None else group
+    task = glue.glue_task(predictor.config["data"]["task"])
     if group is not None:
+        kind = task.name if task else predictor.kind
+        check_ranking(kind, predictor.labels, f"--group_column={group}")
         asked["keep"] = (group,)
     if predictor.kind == "multilabel":
         asked["unlabelled"] = True
     tables = rows_of_files(predictor, data, format, asked)
     rows = itertools.chain.from_iterable(tables)
-    task = glue.glue_task(predictor.config["data"]["task"])
     known = predictor.labels and (task.label_set() if task else LabelSet(predictor.labels))
     labels, predicted, groups, places = [], [], [], []
     while chunk := list(itertools.islice(rows, CHUNK)):
@@ -63,10 +65,13 @@ def evaluate(predictor, data, batch_size, reading):
         task and task.metrics,
         predictor.config.get("eval", {}).get("metric"),
     )
+    ranking = {}
     if group is not None:
-        check_groups(groups, labels, predictor.labels, lambda row: describe_location(*places[row]))
+        positive = predictor.labels[1]
+        check_groups(groups, labels, positive, lambda row: describe_location(*places[row]))
+        ranking = group_metrics(groups, labels, predicted)
     return {
-        **group_metrics(groups or None, labels, predicted),
+        **ranking,
         **task_metrics(labels, predicted, predictor.kind, names, predictor.label_deviation),
         "examples": len(labels),
         "skipped": sum(sum(t.skipped.values()) for t in tables),

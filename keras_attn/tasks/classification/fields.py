@@ -60,14 +60,18 @@ _TRAINING = {
     "class_weights": Field(False, "balanced class weights in the training loss and metrics"),
     "teacher": Field(
         str,
-        "finetuned classifier with the same labels, whose predictions are learned, too "
-        "(distillation): a workdir, or a folder of another library; if unset, none",
+        "finetuned model to distill (teacher), with the same labels: a workdir, or a checkpoint of "
+        "another library; if unset, none",
     ),
     "distillation": Field(
-        0.5, "weight of the loss with respect to train.teacher; labels: the rest", low=0, high=1
+        float,
+        "weight of the distillation loss with train.teacher, and 1 minus that of the label loss; "
+        "if unset, 0.5",
+        low=0,
+        high=1,
     ),
     "distillation_temperature": Field(
-        2.0, "divisor of the logits of model and teacher in that loss", above=0
+        float, "softmax temperature of the distillation loss; if unset, 2", above=0
     ),
 }
 

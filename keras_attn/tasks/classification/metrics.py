@@ -206,15 +206,13 @@ def group_metrics(groups, labels, predicted):
     """Computes the metrics of reranking by the probability of the second of two classes.
 
     Args:
-        groups: Names `(N,)`, each of which has a row of the second class; None: no metrics.
+        groups: Names `(N,)`, each of which has a row of the second class.
         labels: Indices of classes `(N,)`.
         predicted: Probabilities `(N, 2)`.
 
     Returns:
-        Dict of the metrics `RETRIEVAL`, or {}.
+        Dict of the metrics `RETRIEVAL`.
     """
-    if groups is None:
-        return {}
     return rank_metrics(ranks_in_groups(groups, labels == 1, predicted[:, 1]))
 
 

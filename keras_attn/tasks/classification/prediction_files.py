@@ -116,7 +116,7 @@ def _reading(data, name, format, given):
     reading = {**columns, "on_bad_text": data["on_bad_text"]}
     reading.update((key, value) for key, value in given.items() if value is not None)
     # Files with named columns have a header; data.header=False applies to column indices.
-    trained = (data[column] for column in ("text", "text_pair", "label"))
+    trained = (data.get(column) for column in ("text", "text_pair", "label", "group"))
     named = any(column and not str(column).isdigit() for column in trained)
     header = data["header"] or (named and given["text"] is None) or None
     reading.setdefault("encoding", data["encoding"])

@@ -62,6 +62,8 @@ class Predictor(Embedder):
             UserError: If the model does not take pairs of texts, does not have two classes, or
                 `top_k` is below 1.
         """
+        if not isinstance(query, str):
+            raise UserError(f"query must be a string. Received: query={query!r:.80}")
         if self.kind != "single_label" or len(self.labels) != 2:
             raise UserError(
                 "Ranking requires a classifier of two classes. "

@@ -1,7 +1,6 @@
 """Training and validation split of a classifier: reading, labels, hashes."""
 
 import dataclasses
-import hashlib
 
 import numpy as np
 import tensorflow as tf
@@ -105,41 +104,53 @@ def read_splits(run, task):
         return encode_labels(train.labels, labels, task.kind, data.label_separator, train.where)
 
     by_class = encoded if labels and data.group is None else None
-    unit = "rows" if data.group is None else "groups"
+    unit = "rows" if data.group is None else "rows, in whole groups"
     tables = choose_rows(run, tables, unit, by_class)
     targets = _targets(tables, task, labels, data.label_separator, run.config.eval.metric)
+    if data.group is not None:
+        check_ranking(task.kind, targets.names, f"data.group={data.group}")
     if data.group is not None and tables["validation"]:
+        validation = tables["validation"]
         check_groups(
-            tables["validation"].groups,
-            targets.encoded["validation"],
-            targets.names,
-            tables["validation"].where,
+            validation.groups, targets.encoded["validation"], targets.names[1], validation.where
         )
     return tables, targets
 
 
-def check_groups(groups, labels, names, where):
-    """Checks that groups can be reranked: two classes, and a relevant row in each group.
+def check_ranking(kind, names, received):
+    """Raises a `UserError` unless a classifier can rank the rows of groups: it has two classes.
+
+    Args:
+        kind: See `LabeledTask`.
+        names: Names of the classes.
+        received: The field or option that names the groups, for the message.
+    """
+    if kind != "single_label" or len(names) != 2:
+        raise UserError(
+            "Ranking the rows of groups requires single labels of two classes, relevant and not. "
+            f"Received: {received}, {kind}{' of ' if names else ''}{', '.join(names)}"
+        )
+
+
+def check_groups(groups, labels, positive, where):
+    """Checks that each group has a name and a relevant row.
 
     Args:
         groups: Names `(N,)`.
-        labels: Indices of classes `(N,)`.
-        names: Names of the classes; the rows of the second one are relevant.
+        labels: Indices of classes `(N,)`; the rows of class 1 are relevant.
+        positive: Name of class 1.
         where: Function from the number of a row to its location.
 
     Raises:
-        UserError: If they cannot.
+        UserError: If one of them does not.
     """
-    if len(names) != 2:
-        raise UserError(
-            "data.group requires two classes: rows that are relevant, and others. "
-            f"Received: classes={', '.join(names)}"
-        )
     relevant = {group for group, label in zip(groups, labels, strict=True) if label == 1}
     for row, group in enumerate(groups):
+        if not group.strip():
+            raise UserError(f"Every row must have a group. Received: {where(row)}")
         if group not in relevant:
             raise UserError(
-                f"Every group of the evaluated rows must have a row with the label {names[1]!r} "
+                f"Every group of the evaluated rows must have a row with the label {positive!r} "
                 "(data.positive). Remove the group or correct its labels. Received: group "
                 f"{group!r:.80} in {where(row)}"
             )
@@ -173,13 +184,17 @@ def drop_headers(run, table):
     return table.without_first_rows()
 
 
-def hashes_of(run, tables, taught=None):
-    """Returns the SHA-256 of the tokenizer, the data files and the rows of each split, and of the
-    logits of a teacher.
+def hashes_of(run, tables, teacher=None):
+    """Returns the SHA-256 of the tokenizer, the data files, the rows of each split and a teacher.
+
+    Args:
+        run: `Run`.
+        tables: `Table` of each split, or None.
+        teacher: SHA-256 of the weights of `train.teacher`, or None.
     """
     hashes = run.tokenizer_hashes()
-    if taught is not None:
-        hashes["teacher"] = hashlib.sha256(taught.tobytes()).hexdigest()
+    if teacher is not None:
+        hashes["teacher"] = teacher
     for split, table in tables.items():
         if table:
             hashes.update(

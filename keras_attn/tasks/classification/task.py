@@ -11,7 +11,11 @@ from keras_attn.data.text_examples import (
 )
 from keras_attn.errors import UserError
 from keras_attn.tasks.classification import other_libraries
-from keras_attn.tasks.classification.baseline import compute_baselines, report_baselines
+from keras_attn.tasks.classification.baseline import (
+    compute_baselines,
+    report_baselines,
+    report_ranking,
+)
 from keras_attn.tasks.classification.baseline_tables import baselines_of_runs
 from keras_attn.tasks.classification.data_summary import summarize_data
 from keras_attn.tasks.classification.evaluate import evaluate
@@ -38,7 +42,7 @@ from keras_attn.tasks.finetuning.choices import (
     choose_buckets,
 )
 from keras_attn.tasks.finetuning.defaults import FinetuningDefaults
-from keras_attn.tasks.finetuning.ranking import RETRIEVAL
+from keras_attn.tasks.finetuning.ranking import RETRIEVAL, mrr_of_random_order
 from keras_attn.tasks.model_arguments import require_float32, with_defaults
 from keras_attn.tasks.tokenizer_choice import choose_tokenizer
 
@@ -74,6 +78,7 @@ class Classification(Task):
             tables["validation"],
             choosable_metrics(labeled.kind, len(targets.names), labeled.metrics),
         )
+        taught, teacher = teacher_logits(run, tables["train"], targets.names, labeled.kind)
         texts, text_pairs = tables["train"].texts, tables["train"].text_pairs
         if family.requires_pairs and text_pairs is None:
             raise UserError(
@@ -94,10 +99,8 @@ class Classification(Task):
             "pooling": pooling,
             "multilabel": labeled.kind == "multilabel",
         }
-        taught = teacher_logits(run, tables["train"], targets.names, labeled.kind)
         if taught is not None:
-            heads["distillation"] = config.train.distillation
-            heads["distillation_temperature"] = config.train.distillation_temperature
+            heads.update(_distillation(config.train))
         run.fit_memory(architecture, heads)
         train = _examples(run, tables["train"], targets.encoded["train"], tokenizer, tokens, taught)
         validation = tables["validation"] and _examples(
@@ -117,7 +120,7 @@ class Classification(Task):
         return Plan(
             architecture,
             heads,
-            hashes_of(run, tables, taught),
+            hashes_of(run, tables, teacher),
             TableBatches(
                 train,
                 config.data.pack,
@@ -221,7 +224,7 @@ class _Evaluation:
         self._predicted = mean_by_text(predicted, examples.owners, examples.num_texts)
         labels, groups = targets.encoded["validation"], self._tables["validation"].groups
         return {
-            **group_metrics(groups, labels, self._predicted),
+            **({} if groups is None else group_metrics(groups, labels, self._predicted)),
             **task_metrics(labels, self._predicted, self._kind, targets.metrics, self._deviation),
         }
 
@@ -242,7 +245,11 @@ class _Evaluation:
             run.write_results(results)
         if run.config.eval.report:
             write_report(run, results, baselines, tables, *found)
-        if baselines:
+        groups = tables["validation"].groups
+        if baselines and groups is not None:
+            relevant = self._targets.encoded["validation"] == 1
+            report_ranking(run, results["mrr"], mrr_of_random_order(groups, relevant), self._advice)
+        elif baselines:
             report_baselines(run, baselines, self._advice)
 
 
@@ -285,6 +292,14 @@ def _examples(run, table, labels, tokenizer, tokens=None, taught=None):
         tokens=tokens,
         row_fields=None if taught is None else {"teacher_logits": taught},
     )
+
+
+def _distillation(train):
+    weight, temperature = train.distillation, train.distillation_temperature
+    return {
+        "distillation": 0.5 if weight is None else weight,
+        "distillation_temperature": 2.0 if temperature is None else temperature,
+    }
 
 
 def _has_other_classes(run, targets, heads):

@@ -1,5 +1,6 @@
 """Reranking: a classifier of pairs whose rows belong to groups."""
 
+import itertools
 import json
 
 import numpy as np
@@ -11,7 +12,7 @@ from keras_attn.data.splits import hold_out
 from keras_attn.defaults import finetuning_defaults
 from keras_attn.errors import UserError
 from keras_attn.inference.evaluate import evaluate
-from keras_attn.tasks.finetuning.ranking import rank_metrics, ranks_in_groups
+from keras_attn.tasks.finetuning.ranking import mrr_of_random_order, rank_metrics, ranks_in_groups
 
 WORDS = ("red", "green", "blue", "black", "white", "brown")
 
@@ -28,9 +29,9 @@ def test_ranks_are_places_in_sorted_groups():
     scores = random.integers(0, 6, len(groups)) / 5  # with ties
     relevant = random.random(len(groups)) < 0.2
     relevant[[np.flatnonzero(groups == group)[0] for group in range(40)]] = True
-    names = np.char.add("query ", groups.astype(str))
+    names = [f"query {group}" for group in groups]
     found = ranks_in_groups(names, relevant, scores)
-    rows = [np.flatnonzero(names == name) for name in np.unique(names)]
+    rows = [np.flatnonzero(groups == group) for group in dict.fromkeys(groups)]
     expected = [_rank(list(zip(relevant[row], scores[row], strict=True))) for row in rows]
     np.testing.assert_array_equal(found, expected)
     metrics = rank_metrics(found)
@@ -38,8 +39,18 @@ def test_ranks_are_places_in_sorted_groups():
     assert metrics["recall_at_1"] == np.mean([rank == 1 for rank in expected])
 
 
-def test_a_constant_score_ranks_last():
-    assert list(ranks_in_groups(["a"] * 5, [False, True, False, False, False], [0.5] * 5)) == [5]
+@pytest.mark.parametrize("score", [0.5, np.nan])
+def test_a_constant_score_ranks_last(score):
+    assert list(ranks_in_groups(["a"] * 5, [False, True, False, False, False], [score] * 5)) == [5]
+
+
+def test_a_random_order_has_the_mean_over_all_orders():
+    groups, relevant = [*"aabbbbc"], [True, False, False, True, True, False, True]
+    means = []
+    for group in "abc":
+        rows = [relevant[n] for n in range(7) if groups[n] == group]
+        means.append(np.mean([1 / (1 + p.index(True)) for p in itertools.permutations(rows)]))
+    assert mrr_of_random_order(groups, relevant) == pytest.approx(np.mean(means))
 
 
 def _rows(random, groups):
@@ -90,6 +101,10 @@ def test_a_group_is_held_out_as_a_whole(tmp_path):
     [
         (lambda rows: [*rows, {**rows[0], "relevant": "maybe"}], "two classes.*maybe, no, yes"),
         (
+            lambda rows: [*rows, {**rows[0], "query": " "}],
+            "must have a group in column 'query'.*rows.jsonl, line 25",
+        ),
+        (
             lambda rows: [
                 row for row in rows if row["query"] != "green 1" or row["relevant"] == "no"
             ],
@@ -104,6 +119,13 @@ def test_groups_that_cannot_be_ranked_are_errors(change, message, tmp_path):
     with pytest.raises(UserError, match=message):
         finetune(_config(train, **{"data.validation": path}), workdir=str(tmp_path / "run"))
     assert not (tmp_path / "run/config.json").exists()
+
+
+def test_two_classes_are_required_without_a_validation_split_too(tmp_path):
+    rows = list(_rows(np.random.default_rng(0), 6))
+    path = _write(tmp_path / "rows.jsonl", [*rows, {**rows[0], "relevant": "maybe"}])
+    with pytest.raises(UserError, match="data.group=query, single_label of maybe, no, yes"):
+        finetune(_config(path, **{"data.holdout": 0.0}), workdir=str(tmp_path / "run"))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import json
 import types
 
+import ml_collections
 import numpy as np
 import pytest
 
@@ -32,13 +33,18 @@ class _Table:
         return 2
 
 
-def _run(teacher):
-    config = types.SimpleNamespace(train=types.SimpleNamespace(teacher="runs/teacher"))
-    return types.SimpleNamespace(teacher=teacher, config=config, say=lambda *_: None)
+def _run(loaded, **train):
+    fields = {"teacher": "runs/teacher", "distillation": None, "distillation_temperature": None}
+    return types.SimpleNamespace(
+        load=lambda source, name: (loaded, f"SHA-256 of {source}"),
+        config=types.SimpleNamespace(train=ml_collections.ConfigDict({**fields, **train})),
+        say=lambda *_: None,
+    )
 
 
 def test_classes_are_matched_by_name_and_logits_are_finite():
-    found = teacher_logits(_run(_Teacher()), _Table(), NAMES, "single_label")
+    found, sha256 = teacher_logits(_run(_Teacher()), _Table(), NAMES, "single_label")
+    assert sha256 == "SHA-256 of runs/teacher"
     assert found.dtype == np.float32 and np.isfinite(found).all()
     shares = np.exp(found) / np.exp(found).sum(axis=1, keepdims=True)
     np.testing.assert_allclose(shares, PREDICTED, atol=1e-6)
@@ -47,9 +53,13 @@ def test_classes_are_matched_by_name_and_logits_are_finite():
 @pytest.mark.parametrize(
     "changed, message",
     [
-        ({"labels": ["good", "bad"]}, "labels of the training data.*runs/teacher.*of good, bad"),
-        ({"kind": "multilabel"}, "must be a finetuned model"),
-        ({"task": "tagging"}, "runs/teacher, tagging"),
+        (
+            {"labels": ["good", "bad"]},
+            r"=runs/teacher for single_label \(good, bad\); .*: single_label \(bad, fair, good\)",
+        ),
+        ({"kind": "multilabel"}, "for multilabel .*data: single_label .*single texts"),
+        ({"pairs": True}, "pairs of texts; .*single texts"),
+        ({"task": "tagging", "kind": "tagging"}, "for tagging"),
     ],
 )
 def test_a_teacher_of_other_labels_is_an_error(changed, message):
@@ -57,6 +67,14 @@ def test_a_teacher_of_other_labels_is_an_error(changed, message):
     vars(teacher).update(changed)
     with pytest.raises(UserError, match=message):
         teacher_logits(_run(teacher), _Table(), NAMES, "single_label")
+
+
+@pytest.mark.parametrize("name", ["distillation", "distillation_temperature"])
+def test_fields_of_distillation_require_a_teacher(name):
+    run = _run(_Teacher(), teacher=None, **{name: 0.9})
+    with pytest.raises(UserError, match=f"train.{name} requires train.teacher. .*=0.9"):
+        teacher_logits(run, _Table(), NAMES, "single_label")
+    assert teacher_logits(_run(None, teacher=None), _Table(), NAMES, "x") == (None, None)
 
 
 def test_logits_stay_with_their_rows_in_windows_and_packed_rows():
