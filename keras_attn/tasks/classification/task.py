@@ -78,7 +78,9 @@ class Classification(Task):
             tables["validation"],
             choosable_metrics(labeled.kind, len(targets.names), labeled.metrics),
         )
-        taught, teacher = teacher_logits(run, tables["train"], targets.names, labeled.kind)
+        soft_targets, teacher_sha256 = teacher_logits(
+            run, tables["train"], targets.names, labeled.kind
+        )
         texts, text_pairs = tables["train"].texts, tables["train"].text_pairs
         if family.requires_pairs and text_pairs is None:
             raise UserError(
@@ -99,10 +101,12 @@ class Classification(Task):
             "pooling": pooling,
             "multilabel": labeled.kind == "multilabel",
         }
-        if taught is not None:
+        if soft_targets is not None:
             heads.update(_distillation(config.train))
         run.fit_memory(architecture, heads)
-        train = _examples(run, tables["train"], targets.encoded["train"], tokenizer, tokens, taught)
+        train = _examples(
+            run, tables["train"], targets.encoded["train"], tokenizer, tokens, soft_targets
+        )
         validation = tables["validation"] and _examples(
             run, tables["validation"], targets.encoded["validation"], tokenizer
         )
@@ -120,7 +124,7 @@ class Classification(Task):
         return Plan(
             architecture,
             heads,
-            hashes_of(run, tables, teacher),
+            hashes_of(run, tables, teacher_sha256),
             TableBatches(
                 train,
                 config.data.pack,
@@ -273,7 +277,7 @@ def choose_pooling(run, defaults, own):
         defaults.choose("model.pooling", family.pooling, "no released weights")
 
 
-def _examples(run, table, labels, tokenizer, tokens=None, taught=None):
+def _examples(run, table, labels, tokenizer, tokens=None, soft_targets=None):
     """Returns the `TextExamples` of the training split if `tokens` are given, or of validation."""
     config, by_length, shuffle = run.config, run.config.data.by_length, tokens is not None
     return TextExamples(
@@ -290,7 +294,7 @@ def _examples(run, table, labels, tokenizer, tokens=None, taught=None):
         weights=balanced_weights(labels) if shuffle and config.train.class_weights else None,
         windows=config.data.windows,
         tokens=tokens,
-        row_fields=None if taught is None else {"teacher_logits": taught},
+        row_fields=None if soft_targets is None else {"teacher_logits": soft_targets},
     )
 
 
