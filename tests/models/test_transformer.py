@@ -301,6 +301,7 @@ def test_sampling_greedily_attends_as_one_beam_does():
 
 @pytest.mark.runs
 def test_it_learns_to_reverse_and_fit_works(tmp_path):
+    keras.utils.set_random_seed(1)  # the order of the rows
     random = np.random.default_rng(0)
     source = random.integers(3, 11, (256, 5))
     target = np.concatenate([source[:, ::-1], np.full((256, 1), END)], 1)
@@ -312,7 +313,7 @@ def test_it_learns_to_reverse_and_fit_works(tmp_path):
     data = {name: array.astype("int32") for name, array in data.items()}
     model = _model(positions="learned", label_smoothing=0.0)
     model.compile(optimizer=keras.optimizers.Adam(0.01))
-    history = model.fit(x=data, batch_size=32, epochs=40, verbose=0).history
+    history = model.fit(x=data, batch_size=32, epochs=60, verbose=0).history
     assert history["token_accuracy"][-1] > 0.95
     model.save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras")
