@@ -7,11 +7,12 @@ import scipy.stats
 from keras_attn.tasks.classification.fields import FIELDS
 from keras_attn.tasks.classification.metrics import METRICS as CLASSIFICATION
 from keras_attn.tasks.classification.metrics import MULTILABEL_METRICS
+from keras_attn.tasks.finetuning.ranking import RETRIEVAL
 from keras_attn.tasks.finetuning.seed_statistics import mean_interval, student_t_quantile
 
 
 def test_all_metrics_of_classification_are_declared():
-    assert set(FIELDS.metrics) == {*CLASSIFICATION, *MULTILABEL_METRICS}
+    assert set(FIELDS.metrics) == {*CLASSIFICATION, *MULTILABEL_METRICS, *RETRIEVAL}
 
 
 @pytest.mark.parametrize("degrees", [1, 2, 3, 4, 5, 9, 30, 101])
