@@ -26,10 +26,9 @@ def hold_out(table, fraction, seed, labels=None):
         UserError: If one side would have no rows.
     """
     numbers = {}
-    unit = "distinct text" if getattr(table, "groups", None) is None else "group"
-    text_of_row = np.array(
-        [numbers.setdefault(_normalize(texts), len(numbers)) for texts in _units(table)]
-    )
+    groups = getattr(table, "groups", None)
+    unit, kept = ("distinct text", _texts(table)) if groups is None else ("group", zip(groups))
+    text_of_row = np.array([numbers.setdefault(_normalize(x), len(numbers)) for x in kept])
     _, first, rows = np.unique(text_of_row, return_index=True, return_counts=True)
     labels = np.zeros(len(table), np.int64) if labels is None else np.asarray(labels)
     several, labels = labels.ndim == 2, labels[first]
@@ -76,11 +75,6 @@ def count_conflicting_labels(table, labels):
 def _normalize(texts):
     """Lower-cases texts and collapses whitespace, which most models ignore."""
     return tuple(text and " ".join(text.lower().split()) for text in texts)
-
-
-def _units(table):
-    groups = getattr(table, "groups", None)
-    return _texts(table) if groups is None else zip(groups, strict=True)
 
 
 def _texts(table):

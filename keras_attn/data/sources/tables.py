@@ -50,7 +50,7 @@ _MAX_SKIPPED_PLACES = 20  # number of skipped rows whose locations are remembere
 
 
 class Row(NamedTuple):
-    """A row; `text_pair` and `label` are None if there is no such column."""
+    """A row; `text_pair`, `label` and `group` are None if there is no such column."""
 
     text: str
     text_pair: str | None
@@ -58,6 +58,7 @@ class Row(NamedTuple):
     file: str
     line: int
     kept: tuple[str, ...] = ()  # values of the columns `keep`
+    group: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,7 +158,7 @@ def read_table(source, *, text, text_pair=None, label=None, group=None, **option
         text: As in `iterate_rows`.
         text_pair: As in `iterate_rows`.
         label: As in `iterate_rows`.
-        group: Column of the group of a row, such as the query of a document, or None.
+        group: As in `iterate_rows`.
         **options: As in `iterate_rows`.
 
     Returns:
@@ -166,19 +167,16 @@ def read_table(source, *, text, text_pair=None, label=None, group=None, **option
     Raises:
         UserError: As `iterate_rows`, and if there are no rows.
     """
-    keep = () if group is None else (group,)
-    rows = iterate_rows(source, text=text, text_pair=text_pair, label=label, keep=keep, **options)
+    columns = {"text": text, "text_pair": text_pair, "label": label, "group": group}
+    rows = iterate_rows(source, **columns, **options)
     texts, pairs, labels, groups, lines, files = [], [], [], [], [], []
     for row in rows:
         if not files or files[-1][1] != row.file:
             files.append((len(texts), row.file))
-        if not all(name.strip() for name in row.kept):
-            rows.reject(row, "without group", f"Every row must have a group in column {group!r}")
-            continue
         texts.append(row.text)
         pairs.append(row.text_pair)
         labels.append(row.label)
-        groups.extend(row.kept)
+        groups.append(row.group)
         lines.append(row.line)
     if not texts:
         skipped = f" ({sum(rows.skipped.values())} skipped)" if rows.skipped else ""
@@ -204,9 +202,10 @@ class iterate_rows:
             from 0.
         text_pair: Column of the second text of a pair, or None.
         label: Column of the label, or None.
+        group: Column of the group of a row, such as the query of a document, or None.
         encoding: Encoding of the files. A UTF-8 byte order mark is dropped.
         on_bad_text: "error", or "skip" to skip and count rows that cannot be decoded or parsed, or
-            have too few fields or no label.
+            have too few fields, no label or no group.
         header: Whether TSV and CSV files start with a header. None: they do, unless all columns are
             given by number.
         format: One of `FORMATS`; by default, from the file name.
@@ -233,6 +232,7 @@ class iterate_rows:
         text,
         text_pair=None,
         label=None,
+        group=None,
         encoding="utf-8",
         on_bad_text="error",
         header=None,
@@ -255,7 +255,8 @@ class iterate_rows:
             raise UserError(
                 f"encoding must be a text encoding of Python, such as utf-8. Received: {encoding!r}"
             ) from None
-        self._columns = {"text": text, "text_pair": text_pair, "label": label}
+        # The label is the last one, see `_file_rows`.
+        self._columns = {"text": text, "text_pair": text_pair, "group": group, "label": label}
         self._keep = tuple(keep)
         self._on_bad_text = on_bad_text
         self._header = header
@@ -280,22 +281,19 @@ class iterate_rows:
                 given = dict(zip(wanted, values, strict=False))
                 kept = tuple(values[len(wanted) :])
                 texts = given["text"], given.get("text_pair"), given.get("label")
-                row = Row(*texts, source, line, kept)
-                if row.label is None or row.label.strip() or self._unlabelled:
-                    yield row
+                row = Row(*texts, source, line, kept, given.get("group"))
+                if missing := self._missing(row):
+                    requirement = f"Every row must have a {missing} in column"
+                    requirement += f" {self._columns[missing]!r}"
+                    self._handle_bad(BadRow(f"without {missing}", requirement), source, line)
                 else:
-                    column = self._columns["label"]
-                    self._handle_bad(
-                        BadRow(
-                            "without label", f"Every row must have a label in column {column!r}"
-                        ),
-                        source,
-                        line,
-                    )
+                    yield row
 
-    def reject(self, row, reason, requirement):
-        """Skips and counts a row that was read, or raises, by `on_bad_text`."""
-        self._handle_bad(BadRow(reason, requirement), row.file, row.line)
+    def _missing(self, row):
+        """Returns "label" or "group" if it is empty and must not be."""
+        if row.label is not None and not row.label.strip() and not self._unlabelled:
+            return "label"
+        return "group" if row.group is not None and not row.group.strip() else None
 
     def _handle_bad(self, bad, source, line):
         if self._on_bad_text == "error" and bad is not EMPTY:

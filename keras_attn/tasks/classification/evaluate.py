@@ -29,13 +29,12 @@ def evaluate(predictor, data, batch_size, reading):
         `class_details`.
     """
     asked = {**reading, "split": "validation"}
-    format, group = asked.pop("format"), asked.pop("group")
+    format, group = asked.pop("format"), asked["group"]
     group = predictor.config["data"].get("group") if group is None else group
     task = glue.glue_task(predictor.config["data"]["task"])
     if group is not None:
         kind = task.name if task else predictor.kind
         check_ranking(kind, predictor.labels, f"--group_column={group}")
-        asked["keep"] = (group,)
     if predictor.kind == "multilabel":
         asked["unlabelled"] = True
     tables = rows_of_files(predictor, data, format, asked)
@@ -54,7 +53,7 @@ def evaluate(predictor, data, batch_size, reading):
         )
         predicted.append(predictor.probabilities(*texts_of(chunk), batch_size))
         if group is not None:
-            groups.extend(row.kept[0] for row in chunk)
+            groups.extend(row.group for row in chunk)
             places.extend((row.file, row.line) for row in chunk)
     if not labels:
         raise UserError(f"Evaluation requires at least one row. Received: data={data}")

@@ -93,8 +93,8 @@ def rows_of_files(predictor, source, format, given):
 
 def _reading(data, name, format, given):
     """Returns the arguments of `iterate_rows` for a file; by default those of the training data."""
-    names = [name for name in ("text", "text_pair", "label") if name in given]
-    columns = {name: data[name] for name in names}
+    names = [name for name in ("text", "text_pair", "label", "group") if name in given]
+    columns = {name: data.get(name) for name in names}
     if task := glue.glue_task(data["task"]):
         table = not name.startswith("tfds:")
         header = (
@@ -108,7 +108,7 @@ def _reading(data, name, format, given):
             else ()
         )
         known = task.columns(name, header)
-        columns = {column: value or known[column] for column, value in columns.items()}
+        columns = {column: value or known.get(column) for column, value in columns.items()}
     if columns["text"] is None or format in ("lines", "label_text"):
         columns["text"] = "text"
         if format in ("lines", "label_text") and "label" in columns:

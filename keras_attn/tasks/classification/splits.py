@@ -133,7 +133,7 @@ def check_ranking(kind, names, received):
 
 
 def check_groups(groups, labels, positive, where):
-    """Checks that each group has a name and a relevant row.
+    """Checks that each group has a relevant row.
 
     Args:
         groups: Names `(N,)`.
@@ -146,8 +146,6 @@ def check_groups(groups, labels, positive, where):
     """
     relevant = {group for group, label in zip(groups, labels, strict=True) if label == 1}
     for row, group in enumerate(groups):
-        if not group.strip():
-            raise UserError(f"Every row must have a group. Received: {where(row)}")
         if group not in relevant:
             raise UserError(
                 f"Every group of the evaluated rows must have a row with the label {positive!r} "
