@@ -244,7 +244,7 @@ def test_attention_of_documents_is_a_distribution_over_what_is_there():
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", quick(["pointer", "pointer_once"], "pointer_once"))
+@pytest.mark.parametrize("name", ["pointer", "pointer_once"])
 def test_positions_found_alone_are_those_of_forced_labels(name):
     model, data = made(name)
     model.build()

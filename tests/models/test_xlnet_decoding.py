@@ -96,7 +96,7 @@ def test_a_short_memory_holds_the_inputs_of_the_latest_tokens():
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("memory", quick(MEMORIES, 3))
+@pytest.mark.parametrize("memory", MEMORIES)
 def test_padding_before_a_prompt_and_room_after_it_change_nothing(memory):
     model = model_of(memory)
     wanted = steps(model, IDS)
