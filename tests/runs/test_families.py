@@ -241,7 +241,7 @@ def test_unsupported_uses_are_errors(folder, name):
     with pytest.raises(UserError, match="for text generation only"):
         load(str(folder / f"{name}-class"), precision="bfloat16")
     assert model.embed(["good film"]).shape == (1, 32)
-    with pytest.raises(UserError, match="pooling must be mean"):
+    with pytest.raises(UserError, match="pooling must not be cls"):
         model.embed(["good film"], pooling="cls")
 
 
