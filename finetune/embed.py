@@ -7,7 +7,8 @@
 
 A model of sentence-transformers keeps its pooling, dense layers, normalization, prompts and maximum
 length. The output has one row per text, in the same order: a float32 array in a .npy file, or one
-list of numbers per line in a .jsonl file and on the terminal.
+list of numbers per line in a .jsonl file and on the terminal, or the column `embedding` of a
+.parquet file.
 """
 
 from absl import flags
@@ -24,7 +25,9 @@ def define_flags():
     flags.DEFINE_string(
         "input", None, "TSV, CSV, JSONL, Parquet or text file, a glob, or - for standard input."
     )
-    flags.DEFINE_string("output", "-", "Output file (.npy, .jsonl), or - for the terminal.")
+    flags.DEFINE_string(
+        "output", "-", "Output file (.npy, .parquet, .jsonl), or - for the terminal."
+    )
     flags.DEFINE_string("text_column", "text", "Text column.")
     flags.DEFINE_enum(
         "format",

@@ -1,5 +1,6 @@
 """Embedding of texts and files."""
 
+import functools
 import itertools
 import json
 import shutil
@@ -9,6 +10,7 @@ import tempfile
 import numpy as np
 
 from keras_attn.counts import counted
+from keras_attn.data.sources.record_formats import import_pyarrow
 from keras_attn.data.sources.tables import iterate_rows
 from keras_attn.errors import UserError
 from keras_attn.inference.cut_texts import warn_of_cut_texts
@@ -17,7 +19,8 @@ from keras_attn.inference.outputs import opened
 from keras_attn.tasks.embedder import Embedder
 
 CHUNK = 4096  # rows in memory
-OUTPUTS = (".npy", ".jsonl")
+BINARY = (".npy", ".parquet")
+OUTPUTS = (*BINARY, ".jsonl")
 
 
 def embed_texts(folder, texts, output="-", *, lowercase=None, **options):
@@ -43,7 +46,8 @@ def embed_file(
         folder: See `load`.
         source: TSV, CSV, JSONL, Parquet or .txt file, a glob, or `-` for standard input.
         column: Text column.
-        output: .npy or .jsonl file; `-` for standard output, as JSONL.
+        output: .npy, .parquet (column `embedding`) or .jsonl file; `-` for standard output, as
+            JSONL.
         pooling, batch_size, prompt: See `Embedder.embed`.
         lowercase: See `load`.
         reading: `format`, `encoding`, `on_bad_text`, `max_line`; see `iterate_rows`.
@@ -58,7 +62,8 @@ def embed_file(
 
 
 def _embed(folder, texts, output, lowercase, options, source=None):
-    with opened(output, OUTPUTS, binary=(".npy",), inputs=(source,), workdir=folder) as file:
+    write = _writer(output)
+    with opened(output, OUTPUTS, BINARY, inputs=(source,), workdir=folder) as file:
         model = load(folder, lowercase)
         if not isinstance(model, Embedder):
             raise UserError(
@@ -69,9 +74,18 @@ def _embed(folder, texts, output, lowercase, options, source=None):
             model.embed(chunk, **options)
             for chunk in iter(lambda: list(itertools.islice(texts, CHUNK)), [])
         )
-        count = (_write_array if output.endswith(".npy") else _write_lines)(file, chunks)
+        count = write(file, chunks)
     warn_of_cut_texts(model)
     return count
+
+
+def _writer(output):
+    """Returns the function that writes chunks of vectors to the output file."""
+    if output.endswith(".npy"):
+        return _write_array
+    if output.endswith(".parquet"):
+        return functools.partial(_write_parquet, import_pyarrow(output))
+    return _write_lines
 
 
 def _write_lines(file, chunks):
@@ -94,3 +108,19 @@ def _write_array(file, chunks):
         np.lib.format.write_array_header_1_0(file, header)
         shutil.copyfileobj(rows, file, 1 << 22)
     return shape[0]
+
+
+def _write_parquet(pyarrow, file, chunks):
+    """Writes .parquet; a local file stores it, because pyarrow does not take a `GFile`."""
+    schema, count = pyarrow.schema([("embedding", pyarrow.list_(pyarrow.float32()))]), 0
+    with tempfile.TemporaryFile() as local:
+        with pyarrow.parquet.ParquetWriter(local, schema) as writer:
+            for vectors in chunks:
+                count += len(vectors)
+                ends = np.arange(len(vectors) + 1, dtype=np.int32) * vectors.shape[1]
+                values = np.ravel(vectors).astype(np.float32, copy=False)
+                column = pyarrow.ListArray.from_arrays(ends, pyarrow.array(values))
+                writer.write_table(pyarrow.Table.from_arrays([column], schema=schema))
+        local.seek(0)
+        shutil.copyfileobj(local, file, 1 << 22)
+    return count

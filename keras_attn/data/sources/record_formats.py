@@ -233,20 +233,12 @@ def parquet_rows(columns, path, most):
         path: The file.
         most: Maximum size of a value in bytes.
     """
-    try:
-        from pyarrow import ArrowException
-        from pyarrow.parquet import ParquetFile
-    except ImportError as error:  # missing, or incompatible with the installed NumPy
-        raise UserError(
-            "Parquet files require pyarrow (pip install pyarrow). "
-            f"Received: {path} ({first_line(error)})"
-        ) from error
-
+    pyarrow = import_pyarrow(path)
     keys, count, name = [str(column) for column in columns], 0, display_name(path)
     try:
         with RawFile(path) as file:
             # By default, pyarrow would prefetch all row groups, or read one as a whole.
-            table = ParquetFile(file, pre_buffer=False, buffer_size=1 << 20)
+            table = pyarrow.parquet.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20)
             names = table.schema_arrow.names
             for key in keys:
                 if key not in names:
@@ -257,11 +249,30 @@ def parquet_rows(columns, path, most):
                     values = [record[key] for key in keys]
                     long = any(isinstance(v, str) and exceeds(v, most) for v in values)
                     yield count, too_long(most, "value") if long else values
-    except (ArrowException, OSError, UnicodeDecodeError, tf.errors.OpError) as error:
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError, tf.errors.OpError) as error:
         reason = first_line(error)
         raise UserError(f"Cannot read the Parquet file {name}: {reason}") from error
     if not count:
         raise UserError(f"The file {name} has no rows")
+
+
+def import_pyarrow(path):
+    """Returns the module `pyarrow`, which has imported `pyarrow.parquet`.
+
+    Args:
+        path: The Parquet file, for the message.
+
+    Raises:
+        UserError: If it is not installed.
+    """
+    try:
+        import pyarrow.parquet
+    except ImportError as error:  # missing, or incompatible with the installed NumPy
+        raise UserError(
+            "Parquet files require pyarrow (pip install pyarrow). "
+            f"Received: {path} ({first_line(error)})"
+        ) from error
+    return pyarrow
 
 
 def as_text(value):

@@ -1,0 +1,45 @@
+"""Files of embeddings hold the vectors of the texts, in their order."""
+
+import json
+import pathlib
+import sys
+
+import numpy as np
+import pytest
+from pyarrow import parquet
+
+from keras_attn.errors import UserError
+from keras_attn.inference import embed_files
+from keras_attn.inference.embed_files import embed_file, embed_texts
+from keras_attn.inference.loading import load
+
+CLASSIFIER = str(pathlib.Path(__file__).parents[1] / "golden/hugging_face/classifier")
+TEXTS = ["great film", "", "bad", "a good film", "the cat"]
+
+
+def _read(path):
+    if path.suffix == ".npy":
+        return np.load(path)
+    if path.suffix == ".jsonl":
+        return np.array([json.loads(line) for line in path.read_text().splitlines()])
+    table = parquet.read_table(path)
+    assert table.column_names == ["embedding"]
+    return np.array(table["embedding"].to_pylist())
+
+
+@pytest.mark.parametrize("ending", embed_files.OUTPUTS)
+def test_each_format_holds_all_vectors(ending, tmp_path, monkeypatch):
+    monkeypatch.setattr(embed_files, "CHUNK", 2)  # the last chunk is smaller
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps({"text": x}) + "\n" for x in TEXTS))
+    path = tmp_path / f"out{ending}"
+    embed_file(CLASSIFIER, str(tmp_path / "in.jsonl"), output=str(path))
+    np.testing.assert_allclose(_read(path), load(CLASSIFIER).embed(TEXTS), atol=1e-6)
+    assert sorted(x.name for x in tmp_path.iterdir()) == ["in.jsonl", path.name]
+
+
+def test_parquet_without_pyarrow_leaves_no_file(tmp_path, monkeypatch):
+    for name in ("pyarrow", "pyarrow.parquet"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(UserError, match=r"require pyarrow .*Received: .*out.parquet"):
+        embed_texts(CLASSIFIER, ["a"], str(tmp_path / "out.parquet"))
+    assert not list(tmp_path.iterdir())
