@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_attn.models import ABCNN, ABCNNClassifier, ABCNNEncoder
 from keras_attn.ops import kernels
-from tests.support.layer_checks import check_every_weight_gets_a_gradient
+from tests.support.layer_checks import check_depths, check_every_weight_gets_a_gradient
 
 CLS, SEP = 10, 11
 FIRST = np.array([[3, 5, 2, 7], [4, 6, 0, 0], [0, 0, 0, 0]])
@@ -148,12 +148,7 @@ def test_every_weight_of_a_classifier_learns(pooling, reduce):
 @pytest.mark.parametrize("variant", range(4))
 def test_depths_hold_every_variable_once(variant, reduce):
     model = make(variant, reduce=reduce, dropout=0.1)
-    model.build()
-    depths = model.variables_by_depth()
-    assert len(depths) == model.num_layers + 2
-    assert sorted(v.path for depth in depths for v in depth) == sorted(
-        v.path for v in model.variables
-    )
+    depths = check_depths(model, model.num_layers + 2)
     assert all("1" in v.path for v in depths[2])
 
 

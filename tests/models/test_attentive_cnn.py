@@ -5,7 +5,7 @@ import pytest
 from keras import ops
 
 from keras_attn.models import AttentiveCNN, RecurrentClassifier
-from tests.support.layer_checks import check_every_weight_gets_a_gradient
+from tests.support.layer_checks import check_depths, check_every_weight_gets_a_gradient
 
 IDS = np.array([[3, 5, 2, 7], [4, 6, 0, 0]], "int32")
 MASK = np.sign(IDS)
@@ -48,12 +48,7 @@ def test_every_weight_of_a_classifier_learns():
 
 def test_depths_hold_every_variable_once():
     model = make(dropout=0.1)
-    model.build()
-    depths = model.variables_by_depth()
-    assert len(depths) == 3
-    assert sorted(v.path for depth in depths for v in depth) == sorted(
-        v.path for v in model.variables
-    )
+    check_depths(model, 3)
 
 
 @pytest.mark.parametrize(

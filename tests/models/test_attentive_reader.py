@@ -5,7 +5,7 @@ import pytest
 from keras import ops
 
 from keras_attn.models import AttentiveReader, BertQuestionAnswerer
-from tests.support.layer_checks import check_every_weight_gets_a_gradient
+from tests.support.layer_checks import check_depths, check_every_weight_gets_a_gradient
 
 INPUTS = {
     "token_ids": np.array([[2, 5, 3, 7, 4, 6, 3], [2, 5, 8, 3, 4, 3, 0]], "int32"),
@@ -67,12 +67,7 @@ def test_every_weight_of_an_answerer_learns(question):
 
 def test_depths_hold_every_variable_once():
     model = make(dropout=0.1)
-    model.build()
-    depths = model.variables_by_depth()
-    assert len(depths) == 4
-    assert sorted(v.path for depth in depths for v in depth) == sorted(
-        v.path for v in model.variables
-    )
+    check_depths(model, 4)
 
 
 @pytest.mark.parametrize(

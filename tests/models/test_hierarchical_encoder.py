@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_attn.models import HierarchicalAttentionNetwork, HierarchicalEncoder, RecurrentClassifier
 from keras_attn.models.recurrent.document_units import split_units
-from tests.support.layer_checks import check_every_weight_gets_a_gradient
+from tests.support.layer_checks import check_depths, check_every_weight_gets_a_gradient
 from tests.support.quick import quick
 
 SENTENCE_END, OTHER_END, PARAGRAPH_END = 1, 2, 3
@@ -217,12 +217,7 @@ def test_a_saved_model_reloads(tmp_path):
 
 def test_depths_hold_every_variable_once():
     model = make(dropout=0.1)
-    model.build()
-    depths = model.variables_by_depth()
-    assert len(depths) == 3
-    assert sorted(v.path for depth in depths for v in depth) == sorted(
-        v.path for v in model.variables
-    )
+    check_depths(model, 3)
 
 
 @pytest.mark.parametrize(

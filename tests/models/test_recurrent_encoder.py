@@ -8,7 +8,7 @@ from keras import ops
 from keras_attn.models import RecurrentClassifier, RecurrentEncoder, RecurrentLanguageModel
 from keras_attn.models.recurrent import RECURRENT_SIZES
 from keras_attn.models.recurrent.encoder import REDUCTIONS
-from tests.support.layer_checks import check_every_weight_gets_a_gradient
+from tests.support.layer_checks import check_depths, check_every_weight_gets_a_gradient
 
 IDS = np.array([[3, 5, 2, 7], [0, 4, 0, 6]], "int32")
 MASK = np.sign(IDS)
@@ -75,12 +75,7 @@ def test_lstmn_is_its_cell_in_both_directions():
 
 def test_depths_hold_every_variable_once():
     model = make(num_layers=2)
-    model.build()
-    depths = model.variables_by_depth()
-    assert len(depths) == 4
-    assert sorted(v.path for depth in depths for v in depth) == sorted(
-        v.path for v in model.variables
-    )
+    check_depths(model, 4)
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru", "lstmn"])

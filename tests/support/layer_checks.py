@@ -157,6 +157,16 @@ def check_every_weight_gets_a_gradient(model, batch):
         assert np.isfinite(found).all() and np.abs(found).max() > 0, variable.path
 
 
+def check_depths(model, count):
+    """The depths hold each variable of a backbone once; returns them."""
+    model.build()
+    depths = model.variables_by_depth()
+    assert len(depths) == count
+    found = [v.path for depth in depths for v in depth]
+    assert sorted(found) == sorted(v.path for v in model.variables)
+    return depths
+
+
 def check_gradients(layer, inputs, reference, arguments=None):
     """Gradients agree with finite differences of the reference in float64."""
     random = np.random.default_rng(4)

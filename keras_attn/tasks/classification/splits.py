@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
+from keras_attn.counts import counted
 from keras_attn.data.sources.docstrings import labelled_docstrings
 from keras_attn.data.sources.files import file_sha256, texts_sha256
 from keras_attn.data.sources.table_formats import format_from_name
@@ -114,6 +115,13 @@ def read_splits(run, task):
         check_groups(
             validation.groups, targets.encoded["validation"], targets.names[1], validation.where
         )
+        shared = len({*tables["train"].groups}.intersection(validation.groups))
+        if shared:
+            run.say(
+                f"warning: {counted(shared, 'group')} of the validation rows "
+                f"{'is' if shared == 1 else 'are'} in the training rows, too: the metrics are "
+                "too high for new groups"
+            )
     return tables, targets
 
 

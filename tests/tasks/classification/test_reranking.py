@@ -137,10 +137,10 @@ def test_other_kinds_of_labels_have_no_groups(fields, tmp_path):
 
 
 @pytest.mark.runs
-def test_a_reranker_is_selected_and_evaluated_by_its_ranks(tmp_path):
+def test_a_reranker_is_selected_and_evaluated_by_its_ranks(tmp_path, capsys):
     random = np.random.default_rng(0)
-    train = _write(tmp_path / "train.jsonl", _rows(random, 60))
-    rows = list(_rows(random, 20))
+    seen, rows = list(_rows(random, 60)), list(_rows(random, 20))
+    train = _write(tmp_path / "train.jsonl", seen)
     valid = _write(tmp_path / "valid.jsonl", rows)
     fields = {
         "data.validation": valid,
@@ -151,6 +151,8 @@ def test_a_reranker_is_selected_and_evaluated_by_its_ranks(tmp_path):
         "eval.every": 30,
     }
     results = finetune(_config(train, **fields), workdir=str(tmp_path / "run"))
+    shared = len({row["query"] for row in seen}.intersection(row["query"] for row in rows))
+    assert f"warning: {shared} groups of the validation rows are in" in capsys.readouterr().out
     assert 1 / 4 <= results["recall_at_1"] <= results["mrr"] <= 1 == results["recall_at_10"]
     found = evaluate(str(tmp_path / "run"), valid)
     for name in ("mrr", "recall_at_1", "accuracy"):
