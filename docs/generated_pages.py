@@ -27,6 +27,7 @@ MEMBERS = {
     "keras_attn.convert": ("convert", "read"),
     "keras_attn.registry": ("Registry",),
     "keras_attn.families.contract": ("Family",),
+    "keras_attn.models.classifier": ("Classifier",),
     "keras_attn.tasks.contract": ("Task", "Plan"),
     "keras_attn.training.engines.contract": ("Engine", "Evaluator"),
     "keras_attn.checkpoints.trained_model": ("TrainedModel",),

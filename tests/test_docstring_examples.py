@@ -23,15 +23,7 @@ MODULES = sorted(
 )
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        # tests/ops/test_attention.py runs these with its own names.
-        name
-        for name in MODULES
-        if name != "keras_attn.ops.attention"
-    ],
-)
+@pytest.mark.parametrize("name", MODULES)
 def test_examples(name):
     results = doctest.testmod(importlib.import_module(name))
     assert results.attempted > 0 and results.failed == 0

@@ -24,13 +24,15 @@ def _names(classes):
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
 def test_a_mechanism_has_a_class_a_command_and_a_test(row):
-    _, _, classes, command, test = row
+    _, _, classes, command, tests = row
     names = _names(classes)
     modules = keras_attn.layers, keras_attn.models, keras_attn.ops
     for name in names:
         assert any(name in module.__all__ for module in modules), name
-    text = (ROOT / test.strip("`")).read_text(encoding="utf-8")
-    assert any(re.search(rf"\b{name}\b", text) for name in names), (test, names)
+    files = [ROOT / name for name in re.findall(r"`(.+?)`", tests)]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in files)
+    for name in names:
+        assert re.search(rf"\b{name}\b", text), (tests, name)
     words = shlex.split(command.strip("`"))
     if words[1] != "-m":
         assert (ROOT / words[1]).is_file(), command
@@ -45,9 +47,11 @@ def test_a_mechanism_has_a_class_a_command_and_a_test(row):
         declared = FAMILIES.fields(family)
         fields = {**declared.model, **declared.finetuning}
         for name, value in values.items():
-            assert value in fields[name.removeprefix("config.model.")].choices, command
+            choices = fields[name.removeprefix("config.model.")].choices
+            assert value in map(str, choices), command
     else:
-        assert not values, command
+        text = module.with_suffix(".py").read_text(encoding="utf-8") if values else ""
+        assert all(f'"{name}",' in text for name in values), command
 
 
 def test_every_public_attention_layer_is_in_the_table():

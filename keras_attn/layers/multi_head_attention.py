@@ -49,7 +49,8 @@ class MultiHeadAttention(CheckedLayer):
             `RelativePositionBias`. Several layers may share it. The last query has the position of
             the last key; with `causal_align="start"` the first query that of the first key.
         initial_shifts: None, or H integers: head h is initialized to attend that many positions
-            ahead, if the inputs contain `NeighbourPositions`.
+            ahead, if the inputs contain the position embeddings of
+            `BertEncoder(initial_attention="neighbours")`.
         kernel_initializer: Initializer of the kernels.
         bias_initializer: Initializer of the biases.
         output_initializer: Initializer of the output kernel; defaults to `kernel_initializer`.

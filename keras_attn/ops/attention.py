@@ -84,18 +84,26 @@ def scaled_dot_product_attention(
     A query that matches the second key returns the second value; a query that matches two keys
     returns the mean of their values.
 
+    >>> import numpy as np
+    >>> from keras import ops
+    >>> from keras_attn.ops import scaled_dot_product_attention
     >>> key = np.array([[10, 0, 0], [0, 10, 0], [0, 0, 10], [0, 0, 10]], "float32")
     >>> value = np.array([[1, 0], [10, 0], [100, 5], [1000, 6]], "float32")
-    >>> attend(np.array([[0, 10, 0]], "float32"), key, value)
+    >>> def attend(*query):
+    ...     query = np.array(query, "float32")
+    ...     results = scaled_dot_product_attention(query, key, value, return_scores=True)
+    ...     for name, result in zip(("output", "scores"), results):
+    ...         print(name, ops.convert_to_numpy(result).round(3) + 0.0)
+    >>> attend([0, 10, 0])
     output [[10.  0.]]
     scores [[0. 1. 0. 0.]]
-    >>> attend(np.array([[0, 0, 10]], "float32"), key, value)
+    >>> attend([0, 0, 10])
     output [[550.    5.5]]
     scores [[0.  0.  0.5 0.5]]
-    >>> attend(np.array([[10, 10, 0]], "float32"), key, value)
+    >>> attend([10, 10, 0])
     output [[5.5 0. ]]
     scores [[0.5 0.5 0.  0. ]]
-    >>> attend(np.array([[0, 0, 10], [0, 10, 0], [10, 10, 0]], "float32"), key, value)
+    >>> attend([0, 0, 10], [0, 10, 0], [10, 10, 0])
     output [[550.    5.5]
      [ 10.    0. ]
      [  5.5   0. ]]

@@ -6,6 +6,7 @@ from keras_attn.ops import (
     as_mask,
     causal_mask,
     combine_masks,
+    masked_softmax,
     pack_mask,
     padding_mask,
     sinusoidal_positions,
@@ -57,6 +58,16 @@ def test_float_masks_are_refused(dtype):
 def test_boolean_and_integer_masks_mean_the_same(dtype):
     found = ops.convert_to_numpy(as_mask(np.array([0, 1, 1]).astype(dtype)))
     assert found.dtype == bool and found.tolist() == [False, True, True]
+
+
+def test_the_softmax_is_over_the_unmasked_keys():
+    logits = np.random.default_rng(0).normal(size=(3, 4)).astype("float32")
+    mask = np.array([[1, 1, 1, 1], [0, 1, 0, 1], [0, 0, 0, 0]])
+    terms = np.exp(logits.astype("float64")) * mask
+    expected = terms / np.maximum(terms.sum(-1, keepdims=True), 1e-30)
+    found = ops.convert_to_numpy(masked_softmax(logits, mask))
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert not found[2].any()
 
 
 def test_sinusoidal_positions_equal_the_formula_far_out():

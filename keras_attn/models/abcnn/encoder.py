@@ -36,7 +36,9 @@ class ABCNNEncoder(ABCNNBlocks, TextEncoder):
         width: Size of the convolution kernels and of the pooling windows.
         num_layers: Number N of blocks.
         reduce: Vector of a sentence after each block: `"mean"`, or `"attention"` to the tokens that
-            match the other sentence (see `AttentivePooling`).
+            match the other sentence: the rows of `tanh(X U Y^T)` are reduced by their maximum, and
+            its softmax weights the tokens of X (dos Santos et al., Attentive Pooling Networks,
+            2016, section 4).
         share_weights: See `ABCNN1Attention`.
         normalize: See `ABCNN2Pooling`.
         embedding_dim: Embedding size; defaults to D.
