@@ -2,9 +2,9 @@
 
     python examples/attention/tutorial_decoder.py [--seeds=1] [--steps=300]
 
-See spelling.py for the task. The tutorial scores positions: the score of a source character depends
-on the decoder alone, not on the character. The numbers of units differ so that all models have about
-the same number of weights.
+See spelling.py for the task. The tutorial scores positions: the score of a source character
+depends on the decoder alone, not on the character. The numbers of units differ so that all models
+have about the same number of weights.
 """
 
 import keras
