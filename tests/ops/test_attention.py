@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_attn.ops import attention, scaled_dot_product_attention
+from keras_attn.ops import scaled_dot_product_attention
 from tests.support.layer_checks import compiled, gradients
 
 
