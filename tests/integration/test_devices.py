@@ -148,3 +148,40 @@ def test_translators_are_the_same_on_all_devices(tmp_path):
         np.testing.assert_allclose(losses(one), losses(other), rtol=1e-5)
         for name in ("token_loss", "bleu", "chrf"):
             assert results(one)[name] == pytest.approx(results(other)[name], abs=1e-3), name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", ["in_batch_negatives", "cosent"])
+def test_losses_over_the_global_batch_are_the_same_on_all_devices(tmp_path, loss):
+    random = np.random.default_rng(0)
+    words = ("ant", "bee", "cat", "dog", "elk", "fox", "gnu", "hen")
+    rows = [
+        f"{' '.join(random.choice(words, 3))}\t{' '.join(random.choice(words, 3))}\t{n % 6}\n"
+        for n in range(64)
+    ]
+    (tmp_path / "pairs.tsv").write_text("text\tsame\tscore\n" + "".join(rows))
+    fields = {
+        "data.train": tmp_path / "pairs.tsv",
+        "data.validation": tmp_path / "pairs.tsv",
+        "data.text": "text",
+        "data.text_pair": "same",
+        "data.vocab_size": 90,
+        "model.dropout": 0.0,
+        "train.loss": loss,
+        "train.batch_size": 16,
+        "train.learning_rate": 0.002,
+        "train.steps": 8,
+    }
+    if loss == "cosent":
+        fields["data.label"] = "score"
+    flags = ["--config=embedding", *config_flags(**fields)]
+    runs = [tmp_path / name for name in ("one", "two", "four", "workers")]
+    one, two, four, workers = ([f"--workdir={path}", *flags] for path in runs)
+    run("finetune", *one)
+    run("finetune", *two, "--strategy=mirrored", "--virtual_devices=2")
+    run("finetune", *four, "--strategy=mirrored", "--virtual_devices=4", "--config.train.jit=True")
+    statuses, errors = finish(start_workers(2, "finetune", *workers))
+    assert statuses == [0, 0], errors
+    expected, *others = map(losses, runs)
+    for found in others:
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
