@@ -5,6 +5,7 @@ import pathlib
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_attn.errors import UserError
 from keras_attn.text.roberta_byte_pairs import (
@@ -35,6 +36,20 @@ def test_ids_and_spans_equal_those_of_transformers(tokenizer):
         assert ids[own].tolist() == theirs, text
         assert spans[own].tolist() == offsets, text
     assert len(TEXTS) == 289
+
+
+def test_a_graph_tokenizes_as_the_library(tokenizer):
+    texts = [text for text in TEXTS if "\U0010fffe" not in text]  # which stands for NUL
+    graph = tokenizer.in_graph()
+    run = tf.function(lambda x: graph(x), input_signature=[tf.TensorSpec([None], tf.string)])
+    found = run(tf.constant([text.encode() for text in texts]))
+    ids, ends = tokenizer.encode(texts)
+    np.testing.assert_array_equal(found.values, ids)
+    np.testing.assert_array_equal(found.row_splits[1:], ends)
+    assert run(tf.constant([], tf.string)).shape[0] == 0
+    bytes_only = RobertaTokenizer([*tokenizer.vocabulary], [])
+    found = bytes_only.in_graph()(tf.constant(["the cat"]))
+    assert found.to_list() == [bytes_only.encode(["the cat"])[0].tolist()]
 
 
 def test_texts_are_restored_from_their_ids(tokenizer):
