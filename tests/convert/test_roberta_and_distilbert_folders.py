@@ -202,6 +202,16 @@ def test_an_embedding_model_of_sentence_transformers_is_written_and_read(name, t
     assert convert.detect(str(tmp_path / "model"))[1] == "sentence_transformers"
 
 
+def test_masked_texts_have_the_ids_of_transformers():
+    model, rows = load(str(ENCODERS / "roberta_masked_lm")), []
+    tokenized = json.loads((ENCODERS / "tokenized.json").read_text())
+    run = model._run
+    model._run = lambda batch: rows.append(batch["token_ids"][0].tolist()) or run(batch)
+    for text, _ in tokenized["masked"]:
+        model.fill_mask(text)
+    assert rows == [ids for _, ids in tokenized["masked"]]
+
+
 BAD_TOKENIZERS = {
     "add_prefix_space=True": ("tokenizer_config.json", {"add_prefix_space": True}),
     r"mask_token='\[MASK\]'": ("tokenizer_config.json", {"mask_token": "[MASK]"}),
