@@ -11,6 +11,11 @@ from keras_attn.models.bert import (
 )
 from keras_attn.models.gpt2 import GPT2, GPT2Classifier, GPT2LanguageModel
 from keras_attn.models.hierarchical_attention_network import HierarchicalAttentionNetwork
+from keras_attn.models.modernbert import (
+    ModernBertClassifier,
+    ModernBertEncoder,
+    ModernBertTokenClassifier,
+)
 from keras_attn.models.pointer_generator import PointerGenerator
 from keras_attn.models.pointer_network import PointerNetwork
 from keras_attn.models.recurrent import (
@@ -46,6 +51,9 @@ __all__ = [
     "HierarchicalAttentionNetwork",
     "HierarchicalEncoder",
     "LuongSeq2Seq",
+    "ModernBertClassifier",
+    "ModernBertEncoder",
+    "ModernBertTokenClassifier",
     "PointerGenerator",
     "PointerNetwork",
     "RecurrentClassifier",

@@ -46,6 +46,10 @@ def bert():
     return M.BertEncoder(7, 1, 4, 2, dropout=0.0, seed=0)
 
 
+def modernbert():
+    return M.ModernBertEncoder(7, 2, 4, 2, window=2, seed=0)
+
+
 def gpt2():
     return M.GPT2(7, 1, 4, 2, max_length=8, dropout=0.0, seed=0)
 
@@ -90,6 +94,8 @@ MODELS = {
         lambda: M.HierarchicalAttentionNetwork(7, 2, 3, 3, 3, 3, seed=0),
         {**TEXTS, "token_ids": IDS.reshape(5, 2, 2)},
     ),
+    "ModernBertClassifier": (lambda: M.ModernBertClassifier(modernbert(), 2), TEXTS),
+    "ModernBertTokenClassifier": (lambda: M.ModernBertTokenClassifier(modernbert(), 3), TAGS),
     "RecurrentClassifier of sentences": (
         lambda: M.RecurrentClassifier(
             M.HierarchicalEncoder(7, 4, min_words=2, sentence_ends=[3], dropout=0.0, seed=0), 2
