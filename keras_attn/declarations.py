@@ -74,6 +74,7 @@ class FamilyFields:
         model: `Field`s of `config.model` for pretraining and translation. The task reads those that
             are not arguments of the backbone: masked language modeling reads `next_sentence`,
             `initial_embeddings`, `initial_bias` and `new_heads` if they are declared.
+        data: `Field`s of `config.data` for pretraining, in place of those of the task.
         finetuning: `Field`s of `config.model` for the other finetuning tasks, in addition to the
             shared ones or in place of them.
         pretrains: Name of the task that `pretrain` trains by default.
@@ -92,6 +93,7 @@ class FamilyFields:
 
     name: str
     model: Mapping[str, Field]
+    data: Mapping[str, Field] = dataclasses.field(default_factory=dict)
     finetuning: Mapping[str, Field] = dataclasses.field(default_factory=dict)
     pretrains: str = "masked_lm"
     formats: tuple[str, ...] = ("workdir",)

@@ -133,8 +133,10 @@ FAMILIES = Registry(
     "family",
     {
         "bert": "keras_attn.families.bert",
+        "distilbert": "keras_attn.families.distilbert",
         "gpt2": "keras_attn.families.gpt2",
         "xlnet": "keras_attn.families.xlnet",
+        "roberta": "keras_attn.families.roberta",
         "transformer": "keras_attn.families.transformer",
         "abcnn": "keras_attn.families.abcnn",
         "attentive_cnn": "keras_attn.families.attentive_cnn",

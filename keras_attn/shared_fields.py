@@ -114,6 +114,44 @@ SHAPE = {
     "num_heads": Field(int, "attention heads per layer; if unset, from model.size", above=0),
     "intermediate_dim": Field(int, "feed-forward size; if unset, from model.size", above=0),
 }
+# For masked language models without next-sentence prediction.
+ONE_SEGMENT = {
+    "segments": Field(
+        "full_sentences",
+        "segments of a sequence: full_sentences (one; RoBERTa)",
+        choices=("full_sentences",),
+    )
+}
+# Of masked language models with the encoder of BERT.
+INITIAL_WEIGHTS = {
+    "initial_attention": Field(
+        str,
+        "initialization of attention: neighbours (each head attends to a nearby position) or "
+        "uniform (as in BERT); if unset, neighbours",
+    ),
+    "initializer_range": Field(
+        float,
+        "initializer standard deviation; if unset, 0.8 / sqrt(hidden_dim), at most 0.05",
+        above=0,
+    ),
+    "new_heads": Field(
+        False, "whether to initialize heads randomly that `pretrained` does not contain"
+    ),
+    "initial_embeddings": Field(
+        "cooccurrences",
+        "initialization of the token embeddings without `pretrained`: "
+        "cooccurrences (counts in data.train) or random (as in BERT)",
+        choices=("cooccurrences", "random"),
+        resume="first",
+        before="random",
+    ),
+    "initial_bias": Field(
+        "frequencies",
+        "initialization of the output bias of the masked language model: "
+        "frequencies (log frequencies of the tokens) or zeros (as in BERT)",
+        choices=("frequencies", "zeros"),
+    ),
+}
 LABEL_SMOOTHING = Field(
     0.1, "label smoothing: probability spread uniformly over the vocabulary", low=0, below=1
 )

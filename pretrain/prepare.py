@@ -28,14 +28,23 @@ def define_flags():
     flags.DEFINE_enum(
         "tokenizer",
         "wordpiece",
-        ["wordpiece", "bpe", "sentencepiece", "word_pieces", "byte_pairs", "sentence_pieces"],
-        "Tokenizer to train or use: WordPiece (BERT; the default), byte-level BPE "
-        "(GPT-2) or SentencePiece (XLNet). The last three are older names of the same.",
+        [
+            "wordpiece",
+            "bpe",
+            "roberta_bpe",
+            "sentencepiece",
+            "word_pieces",
+            "byte_pairs",
+            "sentence_pieces",
+        ],
+        "Tokenizer to train or use: WordPiece (BERT, DistilBERT; the default), byte-level BPE "
+        "(bpe: GPT-2, roberta_bpe: RoBERTa) or SentencePiece (XLNet). The last three are older "
+        "names of the same.",
     )
     flags.DEFINE_string(
         "vocab",
         None,
-        "Vocabulary: vocab.txt or its folder; for bpe the "
+        "Vocabulary: vocab.txt or its folder; for bpe and roberta_bpe the "
         "folder of vocab.json and merges.txt; for sentencepiece spiece.model or "
         "its folder. If unset, trained on the input.",
     )

@@ -36,6 +36,24 @@ def read_tokenizer(folder, rows, append_eos=True):
     Raises:
         UserError: If the tokenizer differs from GPT-2's, or exceeds the embedding matrix.
     """
+    found = read_vocabulary(folder, lambda processor: not _adds_tokens(processor))
+    return found and padded_tokenizer(*found, rows, folder, append_eos)
+
+
+def read_vocabulary(folder, supports):
+    """Reads the vocabulary and the merges of a tokenizer that splits text as GPT-2's does.
+
+    Args:
+        folder: Folder of the model.
+        supports: Function of a post_processor in tokenizer.json that returns whether the rows of
+            the tokenizer are supported.
+
+    Returns:
+        (vocabulary, merges), with the added tokens; None if the folder has no tokenizer.
+
+    Raises:
+        UserError: If the tokenizer splits text in another way, or files contradict each other.
+    """
     config, tokenizer = (read_optional(folder, name) for name in (CONFIG, TOKENIZER))
     for name in ("add_prefix_space", "add_bos_token"):
         if config.get(name) not in (None, False):
@@ -49,7 +67,7 @@ def read_tokenizer(folder, rows, append_eos=True):
     ):
         found.append(read_files(folder))
     if tokenizer:
-        found.append(_model_of(tokenizer, os.path.join(folder, TOKENIZER)))
+        found.append(_model_of(tokenizer, os.path.join(folder, TOKENIZER), supports))
     if not found:
         return None
     found = [([*tokens, *_added(folder, tokenizer, tokens)], merges) for tokens, merges in found]
@@ -59,7 +77,7 @@ def read_tokenizer(folder, rows, append_eos=True):
             f"{TOKENIZER} and the vocabulary and merges files must contain the same vocabulary "
             f"and merges. Received: {folder}, where they differ"
         )
-    return padded_tokenizer(tokens, merges, rows, folder, append_eos)
+    return tokens, merges
 
 
 def padded_tokenizer(tokens, merges, rows, folder, append_eos=True):
@@ -68,9 +86,17 @@ def padded_tokenizer(tokens, merges, rows, folder, append_eos=True):
     Raises:
         UserError: If the vocabulary is larger than the embedding matrix.
     """
+    return BytePairTokenizer(padded(tokens, rows, folder), merges, folder, append_eos)
+
+
+def padded(tokens, rows, folder):
+    """Returns a vocabulary, padded to the rows of the embedding matrix.
+
+    Raises:
+        UserError: If the vocabulary is larger than the embedding matrix.
+    """
     check_rows(tokens, rows, folder)
-    names = map(padding_row_name, range(len(tokens), rows))
-    return BytePairTokenizer([*tokens, *names], merges, folder, append_eos)
+    return [*tokens, *map(padding_row_name, range(len(tokens), rows))]
 
 
 def write_tokenizer(folder, tokenizer, length):
@@ -108,9 +134,9 @@ def write_tokenizer(folder, tokenizer, length):
     )
 
 
-def _model_of(tokenizer, path):
+def _model_of(tokenizer, path, supports):
     """Returns (vocabulary, merges) of a tokenizer.json."""
-    for name, value, supported in _settings(tokenizer):
+    for name, value, supported in _settings(tokenizer, supports):
         if not supported:
             raise UserError(
                 "The tokenizer must be byte-level BPE like GPT-2's. "
@@ -131,7 +157,7 @@ def _model_of(tokenizer, path):
     return tokens, merges
 
 
-def _settings(tokenizer):
+def _settings(tokenizer, supports):
     """Yields the name and the value of each setting, and whether it is equivalent to GPT-2's."""
     model = tokenizer.get("model")
     yield "model", model, isinstance(model, dict)
@@ -150,7 +176,7 @@ def _settings(tokenizer):
     ):
         yield f"pre_tokenizer.{name}", value, value is needed
     after = tokenizer.get("post_processor")
-    yield "post_processor", after, after is None or not _adds_tokens(after)
+    yield "post_processor", after, after is None or supports(after)
 
 
 def _adds_tokens(processor):

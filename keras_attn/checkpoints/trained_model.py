@@ -93,7 +93,7 @@ class TrainedModel:
         chosen = bool(lowercase if self.lowercase is None else self.lowercase)
         tokenizer = self.tokenizer
         if tokenizer.lowercase != chosen:
-            if tokenizer.verbatim:
+            if self.family.tokenizers.keeps_case:
                 raise UserError(
                     f"{name} must be {tokenizer.lowercase} for the tokenizer of "
                     f"{self.family.title}. Received: {name}={lowercase}, {self.path}"

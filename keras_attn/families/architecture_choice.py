@@ -19,6 +19,22 @@ def named_sizes(table: Mapping[str, tuple]) -> dict[str, dict[str, int]]:
     return {size: dict(zip(names, values, strict=False)) for size, values in table.items()}
 
 
+def encoder_defaults(shape: Mapping) -> dict:
+    """Returns `Family.default_arguments` that encoders with the layers of BERT have in common.
+
+    Args:
+        shape: Arguments that the config sets, and the default size.
+    """
+    return {
+        "intermediate_dim": 4 * shape["hidden_dim"],
+        "max_length": 512,
+        "dropout": 0.0,
+        "initial_attention": "neighbours",
+        # BERT's 0.02 suits hidden size 1,024; smaller models learn faster from larger weights.
+        "initializer_range": min(0.05, 0.8 / shape["hidden_dim"] ** 0.5),
+    }
+
+
 def choose_architecture(run, family, use_pooler):
     """Returns the arguments of the backbone of a run; see `Family.choose_architecture`."""
     if not run.task.pretrains:

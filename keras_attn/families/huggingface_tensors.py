@@ -5,6 +5,7 @@ the last axis, and the shape of the slice that each tensor fills.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from keras_attn.checkpoints.tensor_map import ExternalTensor
 from keras_attn.families.layer_memory import embedding_dim
@@ -14,7 +15,54 @@ Entry = tuple[str, list[str], tuple]
 _OLD_NORM_NAMES = {"weight": "gamma", "bias": "beta"}  # in files from 2018
 
 
-def encoder_tensors(architecture: Mapping, backbone: str, prefix: str) -> Iterator[Entry]:
+class LayerNames(NamedTuple):
+    """Names of the parts of an encoder layer; the defaults are those of BERT.
+
+    Attributes:
+        layer: Name of the list of layers.
+        query, key, value, output: Dense layers of attention.
+        attention_norm: Norm of the attention sublayer.
+        feed_forward: First dense layer of the feed-forward sublayer.
+        feed_forward_output: Second dense layer of the feed-forward sublayer.
+        feed_forward_norm: Norm of the feed-forward sublayer.
+    """
+
+    layer: str = "encoder.layer"
+    query: str = "attention.self.query"
+    key: str = "attention.self.key"
+    value: str = "attention.self.value"
+    output: str = "attention.output.dense"
+    attention_norm: str = "attention.output.LayerNorm"
+    feed_forward: str = "intermediate.dense"
+    feed_forward_output: str = "output.dense"
+    feed_forward_norm: str = "output.LayerNorm"
+
+
+BERT_NAMES = LayerNames()
+PRE_NORM_NAMES = LayerNames(
+    attention_norm="attention.LayerNorm", feed_forward_norm="intermediate.LayerNorm"
+)
+
+
+class MaskedLMNames(NamedTuple):
+    """Names of the head of a masked language model.
+
+    Attributes:
+        dense: Dense layer.
+        norm: Norm after it.
+        bias: Output bias.
+        decoder: Output layer, whose matrix is the embedding matrix if they are tied.
+    """
+
+    dense: str
+    norm: str
+    bias: str
+    decoder: str
+
+
+def encoder_tensors(
+    architecture: Mapping, backbone: str, prefix: str, names: LayerNames | None = None
+) -> Iterator[Entry]:
     """Yields the entries of an encoder with the layers of BERT.
 
     Args:
@@ -24,9 +72,11 @@ def encoder_tensors(architecture: Mapping, backbone: str, prefix: str) -> Iterat
             and of their norm. With `norm_first`, the norms have the names of RoBERTa-PreLayerNorm.
         backbone: Name of the backbone in our paths, such as "bert_encoder".
         prefix: Prefix of their names, such as "bert.".
+        names: Names of the parts of a layer; None: those of BERT.
     """
     hidden_dim, inner = architecture["hidden_dim"], architecture["intermediate_dim"]
     norm_first = architecture.get("norm_first", False)
+    names = names or (PRE_NORM_NAMES if norm_first else BERT_NAMES)
     embedded = embedding_dim(architecture)
     for path, name, rows in (
         ("token_embedding", "word", "vocabulary_size"),
@@ -41,8 +91,8 @@ def encoder_tensors(architecture: Mapping, backbone: str, prefix: str) -> Iterat
             )
     yield from norm_tensors(f"{backbone}/norm", f"{prefix}embeddings.LayerNorm", embedded)
     for number in range(architecture["num_layers"]):
-        ours, theirs = f"{backbone}/layer_{number}", f"{prefix}encoder.layer.{number}"
-        projections = [f"{theirs}.attention.self.{name}" for name in ("query", "key", "value")]
+        ours, theirs = f"{backbone}/layer_{number}", f"{prefix}{names.layer}.{number}"
+        projections = [f"{theirs}.{name}" for name in (names.query, names.key, names.value)]
         yield (
             f"{ours}/attention/query_key_value_kernel",
             [f"{name}.weight" for name in projections],
@@ -55,14 +105,15 @@ def encoder_tensors(architecture: Mapping, backbone: str, prefix: str) -> Iterat
         )
         # Attention has weights (output_kernel), the feed-forward layer has layers (output/kernel).
         for path, name, shape in (
-            ("attention/output_", "attention.output.dense", (hidden_dim, hidden_dim)),
-            ("feed_forward/intermediate/", "intermediate.dense", (hidden_dim, inner)),
-            ("feed_forward/output/", "output.dense", (inner, hidden_dim)),
+            ("attention/output_", names.output, (hidden_dim, hidden_dim)),
+            ("feed_forward/intermediate/", names.feed_forward, (hidden_dim, inner)),
+            ("feed_forward/output/", names.feed_forward_output, (inner, hidden_dim)),
         ):
             yield from dense_tensors(f"{ours}/{path}", f"{theirs}.{name}", shape)
-        norms = ("attention", "intermediate") if norm_first else ("attention.output", "output")
-        for path, name in zip(("attention_norm", "feed_forward_norm"), norms, strict=True):
-            yield from norm_tensors(f"{ours}/{path}", f"{theirs}.{name}.LayerNorm", hidden_dim)
+        for path in ("attention_norm", "feed_forward_norm"):
+            yield from norm_tensors(
+                f"{ours}/{path}", f"{theirs}.{getattr(names, path)}", hidden_dim
+            )
     if norm_first:
         yield from norm_tensors(f"{backbone}/final_norm", f"{prefix}LayerNorm", hidden_dim)
     if architecture.get("use_pooler"):
@@ -85,6 +136,24 @@ def head_tensors(
     """
     for path, (name, size) in (TASKS[task].head_layers(heads) or {}).items():
         yield from dense_tensors(f"{path}/", names.get(path, name), (hidden_dim, size))
+
+
+def masked_lm_tensors(
+    architecture: Mapping, heads: Mapping, names: MaskedLMNames
+) -> Iterator[Entry]:
+    """Yields the entries of the head of a `BertPretrainer` without next-sentence prediction.
+
+    Args:
+        architecture: Arguments of the backbone.
+        heads: Arguments of the head.
+        names: Names of the layers.
+    """
+    hidden_dim, rows = architecture["hidden_dim"], architecture["vocabulary_size"]
+    yield from dense_tensors("mlm_dense/", names.dense, (hidden_dim, hidden_dim))
+    yield from norm_tensors("mlm_norm", names.norm, hidden_dim)
+    yield "mlm_bias", [names.bias], (rows,)
+    if not heads["tie_embeddings"]:
+        yield "mlm_embedding", [f"{names.decoder}.weight"], (rows, hidden_dim)
 
 
 def dense_tensors(path: str, name: str, shape: tuple) -> Iterator[Entry]:

@@ -9,6 +9,7 @@ from keras_attn.models.bert import (
     BertPretrainer,
     BertQuestionAnswerer,
 )
+from keras_attn.models.distilbert import DistilBertClassifier
 from keras_attn.models.gpt2 import GPT2, GPT2Classifier, GPT2LanguageModel
 from keras_attn.models.hierarchical_attention_network import HierarchicalAttentionNetwork
 from keras_attn.models.modernbert import (
@@ -28,6 +29,7 @@ from keras_attn.models.recurrent import (
     RecurrentEncoder,
     RecurrentLanguageModel,
 )
+from keras_attn.models.roberta import RobertaClassifier
 from keras_attn.models.token_classifier import TokenClassifier
 from keras_attn.models.transformer import Transformer
 from keras_attn.models.xlnet import XLNet, XLNetClassifier, XLNetPretrainer
@@ -45,6 +47,7 @@ __all__ = [
     "BertEncoder",
     "BertPretrainer",
     "BertQuestionAnswerer",
+    "DistilBertClassifier",
     "GPT2",
     "GPT2Classifier",
     "GPT2LanguageModel",
@@ -59,6 +62,7 @@ __all__ = [
     "RecurrentClassifier",
     "RecurrentEncoder",
     "RecurrentLanguageModel",
+    "RobertaClassifier",
     "TokenClassifier",
     "Transformer",
     "XLNet",

@@ -29,7 +29,8 @@ _BYTES = {256 + number: byte for number, byte in enumerate(sorted({*range(256)} 
 class BytePairTokenizer:
     """Tokenizes any text without loss, byte for byte, as openai/gpt-2 does.
 
-    Special tokens in text are not recognized: `<|endoftext|>` is split like any other text.
+    Special tokens in text are not recognized: `<|endoftext|>` is split like any other text. A
+    subclass may have other `SPECIAL_TOKENS`.
 
     Args:
         vocabulary: List of str; the index of a token is its id. Bytes are written as printable
@@ -60,6 +61,7 @@ class BytePairTokenizer:
     """
 
     unk_id, lowercase, verbatim = None, False, True
+    SPECIAL_TOKENS: tuple[str, ...] = (END_OF_TEXT,)
 
     def __init__(self, vocabulary, merges, name="the vocabulary", append_eos=True):
         import tokenizers
@@ -68,14 +70,14 @@ class BytePairTokenizer:
         self.merges = [tuple(pair) for pair in merges]
         self.vocabulary_size = len(self.vocabulary)
         self.append_eos = append_eos
-        ids = {piece: number for number, piece in enumerate(self.vocabulary)}
+        self.ids = ids = {piece: number for number, piece in enumerate(self.vocabulary)}
         if error := self._find_error(ids):
             raise UserError(
                 "A BPE vocabulary must contain all bytes, "
-                f"{END_OF_TEXT} and the tokens of all merges, each once. "
+                f"{', '.join(self.SPECIAL_TOKENS)} and the tokens of all merges, each once. "
                 f"Received: {name} with {error}"
             )
-        self.end_id = ids[END_OF_TEXT]
+        self.end_id = ids.get(END_OF_TEXT)
         size = self.vocabulary_size
         while self.vocabulary[size - 1] == padding_row_name(size - 1):
             size -= 1
@@ -89,7 +91,7 @@ class BytePairTokenizer:
 
     def _find_error(self, ids):
         """Returns what is wrong with the vocabulary or the merges, or None."""
-        needed = [END_OF_TEXT, *_alphabet()]
+        needed = [*self.SPECIAL_TOKENS, *byte_alphabet()]
         for pair in self.merges:
             needed += (*pair, "".join(pair))
         missing = [piece for piece in needed if piece not in ids]
@@ -128,7 +130,7 @@ class BytePairTokenizer:
     def can_occur_in_text(self, number):
         """Whether texts may contain the token of an id: a byte or the result of a merge."""
         piece = self.vocabulary[number]
-        return piece in _alphabet() or any("".join(pair) == piece for pair in self.merges)
+        return piece in byte_alphabet() or any("".join(pair) == piece for pair in self.merges)
 
     def to_json(self):
         """Returns the tokenizer in the format of the `tokenizers` library."""
@@ -136,15 +138,15 @@ class BytePairTokenizer:
 
     @property
     def added_tokens(self):
-        """The last tokens of the vocabulary that cannot occur in text, except `<|endoftext|>`."""
-        joined = {*_alphabet(), *map("".join, self.merges), END_OF_TEXT}
+        """The last tokens of the vocabulary that cannot occur in text, except `SPECIAL_TOKENS`."""
+        joined = {*byte_alphabet(), *map("".join, self.merges), *self.SPECIAL_TOKENS}
         last = max(n for n, piece in enumerate(self.vocabulary) if piece in joined)
         return self.vocabulary[last + 1 :]
 
     def without_padding_rows(self):
         """Returns this tokenizer without the padding of its vocabulary."""
         tokens = self.vocabulary[: self.vocabulary_size - self.num_padding_rows]
-        return BytePairTokenizer(tokens, self.merges, append_eos=self.append_eos)
+        return type(self)(tokens, self.merges, append_eos=self.append_eos)
 
     def write(self, folder, names=FILES[0], title=_TITLE):
         """Writes vocabulary and merges, each atomically.
@@ -260,7 +262,7 @@ def _unreachable(pieces, pairs):
 
     Added tokens are in brackets or follow `<|endoftext|>` at the end of the vocabulary.
     """
-    reachable = {*_alphabet(), *map("".join, pairs)}
+    reachable = {*byte_alphabet(), *map("".join, pairs)}
     last = max((n for n, piece in enumerate(pieces) if piece in reachable), default=-1)
     end = pieces.index(END_OF_TEXT) if END_OF_TEXT in pieces else -1
     text = pieces[:end] if end > last else pieces
@@ -284,26 +286,48 @@ def train_byte_pairs(texts, size):
     Raises:
         UserError: If `size` is too small for these.
     """
+    pieces, merges = learn_merges(texts, size, (END_OF_TEXT,))
+    return BytePairTokenizer([*pieces, END_OF_TEXT], merges)
+
+
+def learn_merges(texts, size, special_tokens):
+    """Learns the tokens and merges of byte-level BPE.
+
+    Args:
+        texts: Iterable of str.
+        size: Maximum vocabulary size, including the 256 bytes and the special tokens.
+        special_tokens: Tuple of tokens that the caller adds.
+
+    Returns:
+        (tokens, merges), without the special tokens.
+
+    Raises:
+        UserError: If `size` is too small for these.
+    """
     import tokenizers
 
-    alphabet = _alphabet()
-    if size <= len(alphabet):
+    alphabet = byte_alphabet()
+    least = len(alphabet) + len(special_tokens)
+    if size < least:
         raise UserError(
-            f"vocab_size must be at least {len(alphabet) + 1} for BPE: all bytes and "
-            f"{END_OF_TEXT}. Received: vocab_size={size}"
+            f"vocab_size must be at least {least} for BPE: all bytes and "
+            f"{', '.join(special_tokens)}. Received: vocab_size={size}"
         )
     trained = tokenizers.Tokenizer(tokenizers.models.BPE())
     trained.pre_tokenizer = _byte_level()
     trained.train_from_iterator(
         cut_long_words(texts),
         tokenizers.trainers.BpeTrainer(
-            vocab_size=size - 1, min_frequency=2, initial_alphabet=alphabet, show_progress=False
+            vocab_size=size - len(special_tokens),
+            min_frequency=2,
+            initial_alphabet=alphabet,
+            show_progress=False,
         ),
     )
     model = json.loads(trained.to_str())["model"]
     pieces = sorted(model["vocab"], key=model["vocab"].get)
     pairs = [pair.split(" ") if isinstance(pair, str) else pair for pair in model["merges"]]
-    return BytePairTokenizer([*pieces, END_OF_TEXT], pairs)
+    return pieces, pairs
 
 
 def _byte_level():
@@ -312,7 +336,8 @@ def _byte_level():
     return tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
 
 
-def _alphabet():
+def byte_alphabet():
+    """Returns the characters that represent the 256 bytes, sorted."""
     import tokenizers
 
     return sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from keras_attn.text import byte_pairs, sentence_pieces, subwords
 from keras_attn.text.byte_pairs import BytePairTokenizer, train_byte_pairs
+from keras_attn.text.roberta_byte_pairs import RobertaTokenizer, train_roberta_byte_pairs
 from keras_attn.text.sentence_pieces import SentencePieceTokenizer, train_sentence_pieces
 from keras_attn.text.subwords import Subwords, train_subwords
 from keras_attn.text.vocabulary import FILE, train_vocabulary
@@ -22,14 +23,15 @@ class TokenizerType(NamedTuple):
     """A tokenizer type.
 
     Attributes:
-        name: "wordpiece", "bpe", "sentencepiece" or "subwords".
+        name: "wordpiece", "bpe", "roberta_bpe", "sentencepiece" or "subwords".
         title: Name in messages.
         files: Names of the files that the tokenizer writes to a folder.
         lowercase: Whether text is lower-cased by default.
-        verbatim: Whether texts are kept as they are: neither lower-cased nor split into sentences.
+        verbatim: Whether documents are kept as raw text instead of being split into sentences.
         from_recipe: Function of the recipe's arguments that creates a tokenizer.
         read: Function of a file or folder and `lowercase` that reads a tokenizer.
         train: Function of texts, maximum vocabulary size and `lowercase` that trains a tokenizer.
+        keeps_case: Whether the tokenizer cannot lower-case text.
     """
 
     name: str
@@ -40,6 +42,7 @@ class TokenizerType(NamedTuple):
     from_recipe: Callable
     read: Callable
     train: Callable
+    keeps_case: bool = False
 
 
 def _train_word_pieces(texts, size, lowercase):
@@ -68,6 +71,18 @@ TOKENIZER_TYPES = {
             BytePairTokenizer,
             lambda folder, _: BytePairTokenizer.read(folder),
             lambda texts, size, _: train_byte_pairs(texts, size),
+            keeps_case=True,
+        ),
+        TokenizerType(
+            "roberta_bpe",
+            "byte-level BPE",
+            byte_pairs.FILES[0],
+            False,
+            RobertaTokenizer.verbatim,
+            RobertaTokenizer,
+            lambda folder, _: RobertaTokenizer.read(folder),
+            lambda texts, size, _: train_roberta_byte_pairs(texts, size),
+            keeps_case=True,
         ),
         TokenizerType(
             "sentencepiece",
@@ -88,6 +103,7 @@ TOKENIZER_TYPES = {
             Subwords.from_recipe,
             lambda path, _: Subwords.read(path),
             lambda texts, size, _, kind="bpe": Subwords(train_subwords(texts, size, kind)),
+            keeps_case=True,
         ),
     )
 }

@@ -8,7 +8,14 @@ from keras_attn.convert import read
 from keras_attn.errors import UserError
 from keras_attn.families.architecture_choice import choose_architecture
 from keras_attn.families.contract import Family
-from keras_attn.models import BertClassifier, BertEncoder, GPT2Classifier, XLNetClassifier
+from keras_attn.models import (
+    BertClassifier,
+    BertEncoder,
+    DistilBertClassifier,
+    GPT2Classifier,
+    RobertaClassifier,
+    XLNetClassifier,
+)
 from keras_attn.registry import FAMILIES, TASKS
 from keras_attn.training.variables import variables_by_path
 
@@ -129,6 +136,14 @@ def test_a_classifier_needs_the_pooler_for_its_own_pooling(model, own):
     assert model.uses_pooler() and model.uses_pooler(pooling=own, num_classes=2)
     assert not model.uses_pooler(pooling="mean")
     assert model.head_names(pooling=own) == model.head_names(pooling="mean") == ["logits_dense"]
+
+
+@pytest.mark.parametrize("model", [DistilBertClassifier, RobertaClassifier])
+def test_a_classifier_with_a_hidden_layer_needs_no_pooler(model):
+    for pooling in (None, "cls", "mean"):
+        assert not model.uses_pooler(pooling=pooling)
+    assert model.head_names() == model.head_names(pooling="cls") == ["hidden_dense", "logits_dense"]
+    assert model.head_names(pooling="mean") == ["logits_dense"]
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,8 @@ BACKBONES = {
     "ABCN": lambda: models.ABCNNEncoder(9, 8, variant=0),
     "Bert": lambda: models.BertEncoder(9, 1, 8, 2),
     "Mode": lambda: models.ModernBertEncoder(9, 1, 8, 2),
+    "Dist": lambda: models.BertEncoder(9, 1, 8, 2),
+    "Robe": lambda: models.BertEncoder(9, 1, 8, 2),
     "Toke": lambda: models.BertEncoder(9, 1, 8, 2),
     "XLNe": lambda: models.XLNet(9, 1, 8, 2),
     "Recu": lambda: models.RecurrentEncoder(9, 1, 8, bidirectional=False),

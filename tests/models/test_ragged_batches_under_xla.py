@@ -42,8 +42,8 @@ POINTS = {
 }
 
 
-def bert():
-    return M.BertEncoder(7, 1, 4, 2, dropout=0.0, seed=0)
+def bert(**options):
+    return M.BertEncoder(7, 1, 4, 2, dropout=0.0, seed=0, **options)
 
 
 def modernbert():
@@ -88,6 +88,10 @@ MODELS = {
     "BertClassifier": (lambda: M.BertClassifier(bert(), 2, dropout=0.0), TEXTS),
     "BertPretrainer": (lambda: M.BertPretrainer(bert()), MASKED),
     "BertQuestionAnswerer": (lambda: M.BertQuestionAnswerer(bert()), ANSWERS),
+    "DistilBertClassifier": (
+        lambda: M.DistilBertClassifier(bert(num_segments=0, use_pooler=False), 2, dropout=0.0),
+        TEXTS,
+    ),
     "GPT2Classifier": (lambda: M.GPT2Classifier(gpt2(), 2, dropout=0.0), TEXTS),
     "GPT2LanguageModel": (lambda: M.GPT2LanguageModel(gpt2()), {"token_ids": IDS}),
     "HierarchicalAttentionNetwork": (
@@ -111,6 +115,10 @@ MODELS = {
             M.RecurrentEncoder(7, 1, 4, bidirectional=False, reduce="last", seed=0)
         ),
         {"token_ids": IDS},
+    ),
+    "RobertaClassifier": (
+        lambda: M.RobertaClassifier(bert(num_segments=1, use_pooler=False), 2, dropout=0.0),
+        TEXTS,
     ),
     "TokenClassifier": (lambda: M.TokenClassifier(bert(), 3, dropout=0.0), TAGS),
     "TokenClassifier with a CRF": (

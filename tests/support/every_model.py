@@ -118,6 +118,12 @@ TASKS = {
         lambda: {**_masked(), "next_sentence_label": np.arange(ROWS) % 2},
     ),
     "BertQuestionAnswerer": (lambda: models.BertQuestionAnswerer(_bert()), _answered),
+    "DistilBertClassifier": (
+        lambda: models.DistilBertClassifier(
+            _bert(num_segments=0, use_pooler=False), 3, dropout=0.0
+        ),
+        _labelled,
+    ),
     "GPT2Classifier": (
         lambda: models.GPT2Classifier(_gpt2(), 3, dropout=0.0),
         lambda: _one_segment(_labelled),
@@ -138,6 +144,10 @@ TASKS = {
     "RecurrentLanguageModel": (
         lambda: models.RecurrentLanguageModel(_recurrent(bidirectional=False, reduce="last")),
         _one_segment,
+    ),
+    "RobertaClassifier": (
+        lambda: models.RobertaClassifier(_bert(num_segments=1, use_pooler=False), 3, dropout=0.0),
+        _labelled,
     ),
     "TokenClassifier": (
         lambda: models.TokenClassifier(_bert(), 3, dropout=0.0, word_vector="mean", crf=True),

@@ -40,8 +40,8 @@ def prepare_folder(
     Args:
         source: See `keras_attn.data.shards.prepare.prepare`.
         folder: See `keras_attn.data.shards.prepare.prepare`.
-        tokenizer: Tokenizer type: "wordpiece" (BERT), "bpe" (GPT-2) or "sentencepiece"
-            (XLNet).
+        tokenizer: Tokenizer type: "wordpiece" (BERT), "bpe" (GPT-2), "roberta_bpe" (RoBERTa) or
+            "sentencepiece" (XLNet).
         vocab: A folder with the tokenizer's files, or its single file; None trains a vocabulary.
         vocab_size: Maximum size of a trained vocabulary.
         lowercase: Whether text is lower-cased; by default only with "wordpiece".
@@ -65,7 +65,7 @@ def prepare_folder(
     kind = TOKENIZER_TYPES[OLDER_NAMES.get(tokenizer, tokenizer)]
     if lowercase is None:
         lowercase = kind.lowercase
-    if lowercase and kind.verbatim:
+    if lowercase and kind.keeps_case:
         raise UserError(
             f"--lowercase is not supported with {tokenizer}, which keeps the case. "
             f"Received: lowercase={lowercase}"

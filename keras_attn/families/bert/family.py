@@ -1,6 +1,6 @@
 """The family of BERT."""
 
-from keras_attn.families.architecture_choice import named_sizes
+from keras_attn.families.architecture_choice import encoder_defaults, named_sizes
 from keras_attn.families.bert.tensors import model_tensors
 from keras_attn.families.contract import Family
 from keras_attn.families.huggingface_tensors import variable_shapes
@@ -28,16 +28,7 @@ class BertFamily(Family):
     position_embedding_path = "bert_encoder/position_embedding/embeddings"
 
     def default_arguments(self, run, shape):
-        return {
-            "intermediate_dim": 4 * shape["hidden_dim"],
-            "max_length": 512,
-            "dropout": 0.0,
-            "activation": "gelu_tanh",
-            "norm_first": True,
-            "initial_attention": "neighbours",
-            # BERT's 0.02 suits hidden size 1,024; smaller models learn faster from larger weights.
-            "initializer_range": min(0.05, 0.8 / shape["hidden_dim"] ** 0.5),
-        }
+        return {**encoder_defaults(shape), "activation": "gelu_tanh", "norm_first": True}
 
     def shapes(self, task, architecture, heads):
         known = task == "masked_lm" or TASKS[task].head_layers(heads) is not None

@@ -2,7 +2,7 @@
 
 from keras_attn.declarations import FamilyFields
 from keras_attn.field import Field
-from keras_attn.shared_fields import SHAPE
+from keras_attn.shared_fields import INITIAL_WEIGHTS, SHAPE
 
 _MODEL = {
     "size": Field(
@@ -18,37 +18,11 @@ _MODEL = {
         str, "activation of the feed-forward layers: gelu_tanh or gelu_erf; if unset, gelu_tanh"
     ),
     "norm_first": Field(bool, "pre-norm (True) or post-norm (False, as in BERT); if unset, True"),
-    "initial_attention": Field(
-        str,
-        "initialization of attention: neighbours (each head attends to a nearby position) or "
-        "uniform (as in BERT); if unset, neighbours",
-    ),
-    "initializer_range": Field(
-        float,
-        "initializer standard deviation; if unset, 0.8 / sqrt(hidden_dim), at most 0.05",
-        above=0,
-    ),
+    **INITIAL_WEIGHTS,
     "next_sentence": Field(
         bool,
         "whether to train next-sentence (or sentence-order) prediction; if unset, as in "
         "`pretrained`, else True where sequences have two segments",
-    ),
-    "new_heads": Field(
-        False, "whether to initialize heads randomly that `pretrained` does not contain"
-    ),
-    "initial_embeddings": Field(
-        "cooccurrences",
-        "initialization of the token embeddings without `pretrained`: "
-        "cooccurrences (counts in data.train) or random (as in BERT)",
-        choices=("cooccurrences", "random"),
-        resume="first",
-        before="random",
-    ),
-    "initial_bias": Field(
-        "frequencies",
-        "initialization of the output bias of the masked language model: "
-        "frequencies (log frequencies of the tokens) or zeros (as in BERT)",
-        choices=("frequencies", "zeros"),
     ),
     "dropout": Field(
         float, "dropout rate; if unset, from `pretrained`, else 0 (BERT: 0.1)", low=0, below=1

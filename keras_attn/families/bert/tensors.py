@@ -6,10 +6,21 @@ prediction, and a classifier that contains the pooler.
 
 from keras_attn.checkpoints.architectures import require_arguments
 from keras_attn.families.huggingface_tensors import (
+    MaskedLMNames,
     dense_tensors,
     encoder_tensors,
     head_tensors,
-    norm_tensors,
+    masked_lm_tensors,
+)
+
+MASKED_LM = MaskedLMNames(
+    "cls.predictions.transform.dense",
+    "cls.predictions.transform.LayerNorm",
+    "cls.predictions.bias",
+    "cls.predictions.decoder",
+)
+PRE_NORM_MASKED_LM = MaskedLMNames(
+    "lm_head.dense", "lm_head.layer_norm", "lm_head.bias", "lm_head.decoder"
 )
 
 
@@ -35,22 +46,11 @@ def model_tensors(architecture, task, heads):
         yield from head_tensors(task, heads, hidden_dim, names)
         return
     yield from encoder_tensors(architecture, "bert_encoder", prefix)
-    if task == "masked_lm":
-        yield from _masked_lm_tensors(architecture, heads)
-    else:
+    if task != "masked_lm":
         yield from head_tensors(task, heads, hidden_dim)
-
-
-def _masked_lm_tensors(architecture, heads):
-    hidden_dim, rows = architecture["hidden_dim"], architecture["vocabulary_size"]
-    dense, norm, output = "transform.dense", "transform.LayerNorm", "cls.predictions."
-    if architecture["norm_first"]:
-        dense, norm, output = "dense", "layer_norm", "lm_head."
-    yield from dense_tensors("mlm_dense/", output + dense, (hidden_dim,) * 2)
-    yield from norm_tensors("mlm_norm", output + norm, hidden_dim)
-    yield "mlm_bias", [output + "bias"], (rows,)
-    if not heads["tie_embeddings"]:
-        yield "mlm_embedding", [output + "decoder.weight"], (rows, hidden_dim)
+        return
+    names = PRE_NORM_MASKED_LM if architecture["norm_first"] else MASKED_LM
+    yield from masked_lm_tensors(architecture, heads, names)
     if heads["next_sentence"]:
         yield from dense_tensors("nsp_dense/", "cls.seq_relationship", (hidden_dim, 2))
 

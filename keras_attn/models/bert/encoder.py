@@ -55,7 +55,8 @@ class BertEncoder(DeclaredInputs, keras.Model):
         dropout: Dropout rate of the embeddings and of the output of each sublayer.
         attention_dropout: Dropout rate of the attention weights; defaults to `dropout`.
         max_length: Number of learned positions, the maximum input length.
-        num_segments: Number of segment types; 0: no segment embeddings.
+        num_segments: Number of segment types; 0: no segment embeddings; 1: all tokens have the same
+            one, as in RoBERTa, and `segment_ids` are not used.
         activation: `"gelu_tanh"` (google-research/bert), `"gelu_erf"` (Hugging Face's `"gelu"`), a
             Keras activation name, or a function.
         norm_first: Whether to use pre-norm (with a final norm) instead of post-norm.
@@ -410,7 +411,7 @@ class BertEncoder(DeclaredInputs, keras.Model):
         return drop(apply_rowwise(self.norm, x), self.dropout, self.seed_generator, training)
 
     def _add_segments(self, x, segment_ids):
-        if segment_ids is None:
+        if segment_ids is None or self.num_segments == 1:
             return x + self.segment_embedding[0]
         # For few rows, a matrix product is faster than a gather, whose gradient is a scatter.
         chosen = ops.one_hot(segment_ids, self.num_segments, dtype=x.dtype)

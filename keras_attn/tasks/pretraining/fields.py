@@ -45,11 +45,11 @@ def pretraining_fields(family, data):
 
     Args:
         family: `FamilyFields` of the family.
-        data: `Field`s of `config.data`.
+        data: `Field`s of `config.data`; the family may replace some.
     """
     return {
         **run_fields(describe_sources([family])),
-        "data": data,
+        "data": {**data, **{name: field for name, field in family.data.items() if name in data}},
         "model": {**family_field(family), **family.model},
         "train": TRAINING,
         "eval": {**EVAL, **LIMIT},

@@ -1,0 +1,192 @@
+"""RoBERTa and DistilBERT of `transformers`: outputs, gradients and folders equal theirs."""
+
+import json
+import pathlib
+
+import h5py
+import numpy as np
+import pytest
+import tensorflow as tf
+from safetensors.numpy import load_file
+
+from keras_attn import convert
+from keras_attn.checkpoints.tensor_map import Tensors
+from keras_attn.convert import read_ready
+from keras_attn.errors import UserError
+from keras_attn.ops.masks import MASKED
+from tests.support.quick import quick
+
+ENCODERS = pathlib.Path(__file__).parents[1] / "golden" / "encoders"
+NAMES = [
+    f"{family}_{model}"
+    for family in ("distilbert", "roberta")
+    for model in ("encoder", "masked_lm", "untied", "classifier", "tagger", "reader")
+]
+LENGTH = 11
+
+
+@pytest.fixture(scope="module")
+def arrays():
+    with np.load(ENCODERS / "outputs.npz", allow_pickle=False) as file:
+        return dict(file)
+
+
+def below(arrays, prefix):
+    return {
+        name.removeprefix(prefix): value
+        for name, value in arrays.items()
+        if name.startswith(prefix)
+    }
+
+
+def batch_of(arrays, name):
+    """The inputs and labels of a model, named as ours."""
+    theirs = below(arrays, f"{name}/")
+    batch = below(arrays, f"inputs/{name.split('_')[0]}/")
+    positions = np.arange(LENGTH, dtype=np.int32)
+    if "masked_lm" in name or "untied" in name:
+        labels = theirs["labels"]
+        batch["mask_positions"] = np.tile(positions, (3, 1))
+        batch["mask_ids"] = np.maximum(labels, 0)
+        batch["mask_weights"] = (labels >= 0).astype(np.float32)
+    elif "reader" in name:
+        # The passage begins behind the first token, so that all labels are in it.
+        batch["segment_ids"] = ((positions > 0) & (batch["padding_mask"] > 0)).astype(np.int32)
+        batch["label"] = np.stack([theirs["start_positions"], theirs["end_positions"]], axis=1)
+    elif "labels" in theirs:
+        batch["label"] = np.where(theirs["labels"] < 0, -1, theirs["labels"])
+    return batch
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_outputs_equal_those_of_transformers(name, arrays):
+    theirs, batch = below(arrays, f"{name}/"), batch_of(arrays, name)
+    found = read_ready(ENCODERS / name).make_model()(batch)
+    real = batch["padding_mask"] > 0
+    keys = {"logits": "mlm_logits"} if "mask_ids" in batch else {}
+    compared = theirs.keys() & {"sequence_output", "pooled_output", "logits", "span_logits"}
+    assert len(compared) == (1 if name == "distilbert_encoder" else 2)
+    for key in compared:
+        ours, value = np.asarray(found[keys.get(key, key)]), theirs[key]
+        if key == "span_logits":  # our logits are of the passage only
+            real = ours[:, :, 0] > MASKED
+        if value.ndim == 3:  # one row per token
+            ours, value = ours[real], value[real]
+        np.testing.assert_allclose(ours, value, 1e-5, 1e-5, err_msg=key)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in NAMES if not name.endswith(("encoder", "reader"))]
+)
+def test_losses_and_gradients_equal_those_of_transformers(name, arrays):
+    theirs, batch = below(arrays, f"{name}/"), batch_of(arrays, name)
+    trained = read_ready(ENCODERS / name)
+    model = trained.make_model()
+    with tf.GradientTape() as tape:
+        loss = model.compute_loss(x=batch, y_pred=model(batch))
+    variables = {v.path.split("/", 1)[1]: v for v in model.trainable_variables}
+    gradients = tape.gradient(loss, [v.value for v in variables.values()])
+    np.testing.assert_allclose(loss, theirs["loss"], 1e-5)
+    expected = below(theirs, "gradients/")
+    if name == "roberta_untied":
+        # Our output bias is the one that version 5 uses.
+        expected["lm_head.bias"] = expected.pop("lm_head.decoder.bias")
+    if "roberta" in name:
+        key = "roberta.embeddings.position_embeddings.weight"
+        expected[key] = expected[key][2:]  # the rows before the first position
+    header = {key: (value.shape, "float32") for key, value in expected.items()}
+    folders = trained.family.format("huggingface")
+    turned = Tensors(name, header, expected.get).take(folders.layout_of(trained))
+    assert turned.keys() == variables.keys()
+    for path, gradient in zip(variables, gradients, strict=True):
+        found = tf.convert_to_tensor(gradient).numpy()
+        np.testing.assert_allclose(found, turned[path], 1e-5, 1e-5, err_msg=path)
+
+
+def assert_same_bits(found, expected):
+    assert found.keys() == expected.keys()
+    for name, array in expected.items():
+        assert found[name].dtype == array.dtype and found[name].shape == array.shape, name
+        assert found[name].tobytes() == array.tobytes(), name
+
+
+@pytest.mark.parametrize("name", quick(NAMES, "distilbert_classifier", "roberta_masked_lm"))
+def test_a_folder_to_a_workdir_and_back_is_bitwise_identical(name, tmp_path):
+    convert.convert(ENCODERS / name, tmp_path / "run")
+    convert.convert(tmp_path / "run", tmp_path / "back", "huggingface")
+    assert_same_bits(
+        *(
+            load_file(folder / "model.safetensors")
+            for folder in (tmp_path / "back", ENCODERS / name)
+        )
+    )
+    was, now = (
+        json.loads((folder / "config.json").read_text())
+        for folder in (ENCODERS / name, tmp_path / "back")
+    )
+    for field in now.keys() & was.keys():
+        assert was[field] is None or now[field] == was[field], field
+    first, second = (convert.read(folder) for folder in (ENCODERS / name, tmp_path / "back"))
+    for field in ("kind", "architecture", "heads", "lowercase", "files"):
+        assert getattr(first, field) == getattr(second, field), field
+    assert first.tokenizer.sha256 == second.tokenizer.sha256
+
+
+PRESETS = ENCODERS.with_name("keras_hub_encoders")
+
+
+@pytest.mark.parametrize("name", ["distilbert", "roberta"])
+def test_a_preset_of_keras_hub_has_its_ids_and_outputs(name):
+    saved = read_ready(PRESETS / name)
+    model = saved.make_model()
+    with np.load(PRESETS / "outputs.npz", allow_pickle=False) as found:
+        for number in range(3):
+            ids, _ = saved.tokenizer.encode([str(found[f"{name}/{number}/text"])])
+            np.testing.assert_array_equal(ids[None], found[f"{name}/{number}/ids"])
+            np.testing.assert_allclose(
+                model({"token_ids": ids[None]})["sequence_output"],
+                found[f"{name}/{number}/sequence_output"],
+                1e-5,
+                1e-5,
+            )
+
+
+@pytest.mark.parametrize("name", ["distilbert", "roberta"])
+def test_a_preset_to_a_workdir_and_back_is_bitwise_identical(name, tmp_path):
+    convert.convert(PRESETS / name, tmp_path / "run")
+    convert.convert(tmp_path / "run", tmp_path / "back", "kerashub")
+    found, expected = {}, {}
+    for arrays, folder in ((found, tmp_path / "back"), (expected, PRESETS / name)):
+        with h5py.File(folder / "model.weights.h5") as file:
+            file.visititems(
+                lambda key, entry, arrays=arrays: arrays.update(
+                    {key: entry[()]} if hasattr(entry, "shape") else {}
+                )
+            )
+    assert_same_bits(found, expected)
+    for path in (PRESETS / name / "assets" / "tokenizer").iterdir():
+        copy = tmp_path / "back" / "assets" / "tokenizer" / path.name
+        same = json.loads if path.suffix == ".json" else str.split
+        assert same(copy.read_text()) == same(path.read_text())
+    for file in ("config.json", "tokenizer.json"):
+        was, now = (
+            json.loads((folder / file).read_text())
+            for folder in (PRESETS / name, tmp_path / "back")
+        )
+        assert now.pop("config").keys() <= was.pop("config").keys() and now == was
+
+
+def test_the_segment_of_a_roberta_is_added_to_its_positions_for_keras_hub(tmp_path, arrays):
+    with pytest.raises(
+        UserError, match="KerasHub supports only RoBERTa models .* activation=gelu_erf"
+    ):
+        convert.convert(ENCODERS / "roberta_encoder", tmp_path / "no", "kerashub")
+    source = ENCODERS / "roberta_untied"
+    convert.convert(source, tmp_path / "preset", "kerashub", task="encoder")
+    found = convert.read(tmp_path / "preset")
+    assert found.architecture["num_segments"] == 0
+    batch = batch_of(arrays, "roberta_untied")
+    hidden = found.make_model()(batch)["sequence_output"]
+    real = batch["padding_mask"] > 0
+    expected = arrays["roberta_untied/sequence_output"]
+    np.testing.assert_allclose(np.asarray(hidden)[real], expected[real], 1e-5, 1e-5)
