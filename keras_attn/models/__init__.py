@@ -15,6 +15,7 @@ from keras_attn.models.hierarchical_attention_network import HierarchicalAttenti
 from keras_attn.models.modernbert import (
     ModernBertClassifier,
     ModernBertEncoder,
+    ModernBertQuestionAnswerer,
     ModernBertTokenClassifier,
 )
 from keras_attn.models.pointer_generator import PointerGenerator
@@ -56,6 +57,7 @@ __all__ = [
     "LuongSeq2Seq",
     "ModernBertClassifier",
     "ModernBertEncoder",
+    "ModernBertQuestionAnswerer",
     "ModernBertTokenClassifier",
     "PointerGenerator",
     "PointerNetwork",

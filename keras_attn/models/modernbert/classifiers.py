@@ -1,4 +1,4 @@
-"""ModernBERT for classification, regression and tagging."""
+"""ModernBERT for classification, regression, tagging and question answering."""
 
 from typing import Any
 
@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_attn.layers.layer_norm import LayerNorm
 from keras_attn.layers.seeds import seeded_initializer, split_seed
+from keras_attn.models.bert.question_answerer import BertQuestionAnswerer
 from keras_attn.models.classifier import Classifier
 from keras_attn.models.modernbert.encoder import ModernBertEncoder
 from keras_attn.models.token_classifier import TokenClassifier
@@ -181,6 +182,56 @@ class ModernBertTokenClassifier(TokenClassifier):
     @classmethod
     def head_names(cls, crf: bool = False, **heads: Any) -> list[str]:
         return ["head", *super().head_names(crf, **heads)]
+
+    def build(self, input_shape: dict[str, Shape] | None = None) -> None:
+        super().build(input_shape)
+        self.head = _make_head(self)
+
+    def transform(self, hidden: Tensor) -> Tensor:
+        return self.head(hidden)
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class ModernBertQuestionAnswerer(BertQuestionAnswerer):
+    """ModernBERT with a head of two dense layers that finds the answer to a question in a passage.
+
+    The first one is followed by an activation and a norm.
+
+    Args:
+        backbone: `ModernBertEncoder`, or another encoder with its attributes.
+        seed: Integer seed of the initial weights; defaults to the backbone's.
+
+    Calls, losses and metrics are those of `BertQuestionAnswerer`, whose `segment_ids` the encoder
+    does not use.
+
+    Reference:
+        Warner et al., ModernBERT, 2024; `ModernBertForQuestionAnswering` of transformers.
+
+    Examples:
+        >>> import numpy as np
+        >>> from keras_attn.models import ModernBertEncoder, ModernBertQuestionAnswerer
+        >>> backbone = ModernBertEncoder.from_size("tiny", vocabulary_size=50, seed=0)
+        >>> model = ModernBertQuestionAnswerer(backbone)
+        >>> found = model({"token_ids": np.array([[2, 7, 3, 8, 9, 3]]),
+        ...                "segment_ids": np.array([[0, 0, 0, 1, 1, 1]])})
+        >>> print((np.array(found["span_logits"])[0, :, 0] > -1e9).astype(int))  # passage, no answer
+        [1 0 0 1 1 0]
+    """
+
+    BACKBONE_ATTRIBUTES = _ATTRIBUTES
+
+    def __init__(
+        self,
+        backbone: ModernBertEncoder,
+        seed: int | None = None,
+        name: str | None = "modernbert_question_answerer",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(backbone, seed, name=name, **kwargs)
+
+    @classmethod
+    def head_names(cls, **heads: Any) -> list[str]:
+        return ["head", *super().head_names(**heads)]
 
     def build(self, input_shape: dict[str, Shape] | None = None) -> None:
         super().build(input_shape)
