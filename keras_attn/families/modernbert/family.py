@@ -1,9 +1,11 @@
 """The family of ModernBERT."""
 
+import inspect
+
 from keras_attn.families.architecture_choice import encoder_defaults, named_sizes
 from keras_attn.families.contract import Family
 from keras_attn.families.huggingface_tensors import variable_shapes
-from keras_attn.families.layer_memory import LayerMemory, feed_forward_dim, layer_values
+from keras_attn.families.modernbert.fields import FIELDS
 from keras_attn.families.modernbert.tensors import model_tensors
 from keras_attn.models import (
     BertPretrainer,
@@ -42,29 +44,19 @@ class ModernBertFamily(Family):
 
     def default_arguments(self, run, shape):
         defaults = encoder_defaults(shape)
-        return {name: defaults[name] for name in ("dropout", "initializer_range")}
+        names = inspect.signature(ModernBertEncoder).parameters
+        own = {name: names[name].default for name in FIELDS.model if name in names}
+        return {
+            **{name: value for name, value in own.items() if value is not inspect.Parameter.empty},
+            "positions": "rotary",
+            "feed_forward": "geglu",
+            "intermediate_dim": 3 * shape["hidden_dim"] // 2,
+            "initializer_range": defaults["initializer_range"],
+        }
 
     def shapes(self, task, architecture, heads):
         known = task == "masked_lm" or TASKS[task].head_layers(heads) is not None
         return variable_shapes(model_tensors(architecture, task, heads)) if known else None
-
-    def memory(self, task, architecture, heads, length, targets):
-        # A local layer has logits of three blocks of keys for each query.
-        seen = min(length, 3 * max(architecture["window"] // 2, 32))
-        layers, hidden_dim = architecture["num_layers"], architecture["hidden_dim"]
-        everywhere = -(-layers // architecture["local_every"])
-        inner = feed_forward_dim(architecture)
-        # The gate has as many values as the hidden units.
-        of_global, of_local = (
-            layer_values(architecture, length, keys) + 2 * length * inner for keys in (length, seen)
-        )
-        kernels = 4 * hidden_dim**2 + 3 * hidden_dim * inner
-        return LayerMemory(
-            parameters=layers * kernels + architecture["vocabulary_size"] * hidden_dim,
-            inputs=layers * length * hidden_dim,
-            activations=int(everywhere * of_global + (layers - everywhere) * of_local),
-            layer=int(of_global),
-        )
 
 
 FAMILY = ModernBertFamily()

@@ -2,7 +2,7 @@
 
 from keras_attn.declarations import FamilyFields
 from keras_attn.field import Field
-from keras_attn.shared_fields import DOCUMENTS, INITIAL_WEIGHTS, SHAPE, TEXT
+from keras_attn.shared_fields import DOCUMENTS, INITIAL_WEIGHTS, LOCAL, SHAPE, TEXT
 
 _MODEL = {
     "size": Field(
@@ -19,28 +19,7 @@ _MODEL = {
     "activation": Field(
         str, "activation of the gated units: gelu_erf or gelu_tanh; if unset, gelu_erf"
     ),
-    "local_every": Field(
-        int,
-        "number of layers of which the first one attends to the whole sequence, and the others to "
-        "a window; if unset, 3",
-        above=0,
-    ),
-    "window": Field(
-        int, "window of local layers: window // 2 tokens on either side; if unset, 128", above=0
-    ),
-    "rotary_base": Field(
-        float, "base of the rotary positions of global layers; if unset, 160,000", above=0
-    ),
-    "local_rotary_base": Field(
-        float, "base of the rotary positions of local layers; if unset, 10,000", above=0
-    ),
-    "first_norm": Field(
-        bool, "whether the first layer normalizes the input of its attention; if unset, False"
-    ),
-    "use_bias": Field(
-        bool, "whether attention and feed-forward layers have biases; if unset, False"
-    ),
-    "norm_bias": Field(bool, "whether layer norms have biases; if unset, False"),
+    **LOCAL,
     **{name: field for name, field in INITIAL_WEIGHTS.items() if name != "initial_attention"},
     "dropout": Field(
         float, "dropout rate; if unset, from `pretrained`, else 0, as ModernBERT", low=0, below=1
@@ -59,7 +38,7 @@ FIELDS = FamilyFields(
             "segments of a sequence: documents (one document, or a part of one)",
             choices=("documents",),
         ),
-        "pack": Field(32, TEXT["pack"].help, above=0),
+        "pack": Field(16, TEXT["pack"].help, above=0),
         "masked_fraction": Field(
             0.3, "fraction of tokens that are masked and predicted", above=0, high=1
         ),

@@ -214,7 +214,7 @@ class ModernBertQuestionAnswerer(BertQuestionAnswerer):
         >>> model = ModernBertQuestionAnswerer(backbone)
         >>> found = model({"token_ids": np.array([[2, 7, 3, 8, 9, 3]]),
         ...                "segment_ids": np.array([[0, 0, 0, 1, 1, 1]])})
-        >>> print((np.array(found["span_logits"])[0, :, 0] > -1e9).astype(int))  # passage, no answer
+        >>> print((np.array(found["span_logits"])[0, :, 0] > -1e9).astype(int))
         [1 0 0 1 1 0]
     """
 
