@@ -78,6 +78,7 @@ CLASSES = {
         "LuongSeq2Seq",
         "ModernBertClassifier",
         "ModernBertEncoder",
+        "ModernBertPretrainer",
         "ModernBertQuestionAnswerer",
         "ModernBertTokenClassifier",
         "PointerGenerator",

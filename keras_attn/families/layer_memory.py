@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Any
 
 from keras_attn.ops.windows import block_size
 
@@ -41,7 +42,7 @@ def encoder_memory(
         relative: Whether attention has scores of relative positions.
     """
     hidden_dim, layers = architecture["hidden_dim"], architecture["num_layers"]
-    options = {"streams": streams, "relative": relative}
+    options: dict[str, Any] = {"streams": streams, "relative": relative}
     layer = layer_values(architecture, length, memory + length, **options)
     local, local_layers = 0.0, 0
     if architecture.get("local_every"):

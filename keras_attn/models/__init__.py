@@ -15,6 +15,7 @@ from keras_attn.models.hierarchical_attention_network import HierarchicalAttenti
 from keras_attn.models.modernbert import (
     ModernBertClassifier,
     ModernBertEncoder,
+    ModernBertPretrainer,
     ModernBertQuestionAnswerer,
     ModernBertTokenClassifier,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "LuongSeq2Seq",
     "ModernBertClassifier",
     "ModernBertEncoder",
+    "ModernBertPretrainer",
     "ModernBertQuestionAnswerer",
     "ModernBertTokenClassifier",
     "PointerGenerator",

@@ -99,6 +99,11 @@ MODELS = {
         {**TEXTS, "token_ids": IDS.reshape(5, 2, 2)},
     ),
     "ModernBertClassifier": (lambda: M.ModernBertClassifier(modernbert(), 2), TEXTS),
+    "ModernBertPretrainer": (lambda: M.ModernBertPretrainer(modernbert()), MASKED),
+    "ModernBertQuestionAnswerer": (
+        lambda: M.ModernBertQuestionAnswerer(modernbert()),
+        ANSWERS,
+    ),
     "ModernBertTokenClassifier": (lambda: M.ModernBertTokenClassifier(modernbert(), 3), TAGS),
     "RecurrentClassifier of sentences": (
         lambda: M.RecurrentClassifier(

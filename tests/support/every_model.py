@@ -133,6 +133,14 @@ TASKS = {
         lambda: models.ModernBertClassifier(_modernbert(), 3),
         lambda: _one_segment(_labelled),
     ),
+    "ModernBertPretrainer": (
+        lambda: models.ModernBertPretrainer(_modernbert()),
+        lambda: _one_segment(_masked),
+    ),
+    "ModernBertQuestionAnswerer": (
+        lambda: models.ModernBertQuestionAnswerer(_modernbert()),
+        _answered,
+    ),
     "ModernBertTokenClassifier": (
         lambda: models.ModernBertTokenClassifier(_modernbert(), 3),
         lambda: _one_segment(_tagged),

@@ -6,6 +6,7 @@ from keras_attn.families.contract import Family
 from keras_attn.families.huggingface_tensors import variable_shapes
 from keras_attn.models import BertClassifier, BertEncoder, BertPretrainer, BertQuestionAnswerer
 from keras_attn.models.bert import BERT_SIZES
+from keras_attn.models.bert.encoder import LOCAL_EVERY, WINDOW
 from keras_attn.registry import TASKS
 from keras_attn.text.tokenizer_types import TOKENIZER_TYPES
 
@@ -29,7 +30,10 @@ class BertFamily(Family):
 
     def default_arguments(self, run, shape):
         defaults = {**encoder_defaults(shape), "activation": "gelu_tanh", "norm_first": True}
-        if shape.get("positions") == "rotary" or shape.get("local_every") or shape.get("window"):
+        local = "local_every" in shape or "window" in shape
+        if local:
+            defaults |= {"local_every": LOCAL_EVERY, "window": WINDOW}
+        if local or shape.get("positions") == "rotary":
             defaults["initial_attention"] = "uniform"  # neighbours need learned positions
         return defaults
 

@@ -8,9 +8,9 @@ from keras_attn.families.huggingface_tensors import variable_shapes
 from keras_attn.families.modernbert.fields import FIELDS
 from keras_attn.families.modernbert.tensors import model_tensors
 from keras_attn.models import (
-    BertPretrainer,
     ModernBertClassifier,
     ModernBertEncoder,
+    ModernBertPretrainer,
     ModernBertQuestionAnswerer,
     ModernBertTokenClassifier,
 )
@@ -25,7 +25,7 @@ class ModernBertFamily(Family):
     name, title = "modernbert", "ModernBERT"
     backbone, backbone_name = ModernBertEncoder, "modernbert_encoder"
     task_models = {
-        "masked_lm": BertPretrainer,
+        "masked_lm": ModernBertPretrainer,
         "classification": ModernBertClassifier,
         "span_qa": ModernBertQuestionAnswerer,
         "tagging": ModernBertTokenClassifier,

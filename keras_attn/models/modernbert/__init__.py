@@ -1,7 +1,4 @@
-"""ModernBERT: the encoder and its models for classification, tagging and question answering.
-
-`BertPretrainer` is its masked language model.
-"""
+"""ModernBERT: the encoder and its models for pretraining and for finetuning tasks."""
 
 from keras_attn.models.modernbert.classifiers import (
     ModernBertClassifier,
@@ -9,11 +6,13 @@ from keras_attn.models.modernbert.classifiers import (
     ModernBertTokenClassifier,
 )
 from keras_attn.models.modernbert.encoder import MODERNBERT_SIZES, ModernBertEncoder
+from keras_attn.models.modernbert.pretrainer import ModernBertPretrainer
 
 __all__ = [
     "MODERNBERT_SIZES",
     "ModernBertClassifier",
     "ModernBertEncoder",
+    "ModernBertPretrainer",
     "ModernBertQuestionAnswerer",
     "ModernBertTokenClassifier",
 ]
