@@ -25,6 +25,8 @@ _PRINTABLE = *range(33, 127), *range(161, 173), *range(174, 256)
 # Code points of a token to bytes: printable bytes represent themselves, others start at U+0100.
 _BYTES = {256 + number: byte for number, byte in enumerate(sorted({*range(256)} - {*_PRINTABLE}))}
 
+_CHARACTERS = {byte: chr(code) for code, byte in _BYTES.items()}
+
 
 class BytePairTokenizer:
     """Tokenizes any text without loss, byte for byte, as openai/gpt-2 does.
@@ -193,6 +195,10 @@ class BytePairTokenizer:
         return self._tokenizer.decode_batch(
             [np.asarray(row).tolist() for row in rows], skip_special_tokens=False
         )
+
+    def byte_id(self, byte):
+        """Returns the id of the token of one byte, 0 to 255."""
+        return self.ids[_CHARACTERS.get(byte, chr(byte))]
 
     def to_bytes(self, ids):
         """Returns the bytes of tokens, which may be parts of characters.

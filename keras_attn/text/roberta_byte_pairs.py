@@ -91,6 +91,12 @@ class RobertaTokenizer(BytePairTokenizer):
             content = content[1:]
         return content.decode("utf-8", "replace")
 
+    def in_graph(self):
+        """Returns a function from strings `(N,)` to ragged ids, for a SavedModel."""
+        from keras_attn.text.byte_pairs_graph import BytePairGraph
+
+        return BytePairGraph(self)
+
     def encode_with_spans(self, texts):
         """Tokenizes a list of texts, and returns the character span of each token.
 

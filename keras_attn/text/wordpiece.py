@@ -61,6 +61,7 @@ class WordPieceTokenizer:
         mask_id: Id of `[MASK]`.
         special_ids: The five ids above, sorted, int32.
         mask_token: "[MASK]".
+        mask_takes_space: False: a space before a mask token does not belong to it.
         continuation: `(vocabulary_size,)` bool, True for tokens `##x`, which continue a word.
         verbatim: False: documents are split into sentences.
         recipe: See `keras_attn.text.tokenizer_types`.
@@ -74,7 +75,7 @@ class WordPieceTokenizer:
     """
 
     verbatim = False
-    mask_token = "[MASK]"
+    mask_token, mask_takes_space = "[MASK]", False
 
     def __init__(self, vocabulary, lowercase=True):
         self.vocabulary = list(vocabulary)

@@ -5,7 +5,9 @@ import pathlib
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
+from keras_attn.data.text_examples import TextExamples
 from keras_attn.errors import UserError
 from keras_attn.text.roberta_byte_pairs import (
     SPECIAL_TOKENS,
@@ -35,6 +37,36 @@ def test_ids_and_spans_equal_those_of_transformers(tokenizer):
         assert ids[own].tolist() == theirs, text
         assert spans[own].tolist() == offsets, text
     assert len(TEXTS) == 289
+
+
+def _row(tokenizer, text, pair=None, length=99):
+    pairs = None if pair is None else [pair]
+    examples = TextExamples(
+        [text], pairs, None, tokenizer, length=length, batch_size=1, shuffle=False
+    )
+    batch = examples.batch(0)
+    return batch["token_ids"][batch["padding_mask"] > 0].tolist()
+
+
+def test_rows_of_texts_and_pairs_equal_those_of_transformers(tokenizer):
+    for text, pair, ids in EXPECTED["pairs"]:
+        assert _row(tokenizer, text, pair) == ids, (text, pair)
+    for text, ids in EXPECTED["truncated"]:
+        assert len(ids) <= 9 and _row(tokenizer, text, length=9) == ids, text
+
+
+def test_a_graph_tokenizes_as_the_library(tokenizer):
+    texts = [text for text in TEXTS if "\U0010fffe" not in text]  # which stands for NUL
+    graph = tokenizer.in_graph()
+    run = tf.function(lambda x: graph(x), input_signature=[tf.TensorSpec([None], tf.string)])
+    found = run(tf.constant([text.encode() for text in texts]))
+    ids, ends = tokenizer.encode(texts)
+    np.testing.assert_array_equal(found.values, ids)
+    np.testing.assert_array_equal(found.row_splits[1:], ends)
+    assert run(tf.constant([], tf.string)).shape[0] == 0
+    bytes_only = RobertaTokenizer([*tokenizer.vocabulary], [])
+    found = bytes_only.in_graph()(tf.constant(["the cat"]))
+    assert found.to_list() == [bytes_only.encode(["the cat"])[0].tolist()]
 
 
 def test_texts_are_restored_from_their_ids(tokenizer):

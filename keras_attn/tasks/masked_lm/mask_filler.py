@@ -14,7 +14,8 @@ class MaskFiller(Embedder):
         """Predicts masked tokens.
 
         Args:
-            texts: A string with one or more mask tokens, `[MASK]`, or a list of them.
+            texts: A string with one or more mask tokens of the tokenizer, such as `[MASK]`, or a
+                list of them.
             top: Number of predictions for each mask token.
 
         Returns:
@@ -34,11 +35,13 @@ class MaskFiller(Embedder):
         pieces = text.split(tokens.mask_token)
         if len(pieces) < 2:
             raise UserError(f"The text must contain {tokens.mask_token}. Received: {text!r}")
-        parts = [part.tolist() for part in np.split(*_encoded(tokens, pieces))]
-        ids = [tokens.cls_id, *parts[0]]
+        read = [piece.rstrip() for piece in pieces[:-1]] if tokens.mask_takes_space else pieces[:-1]
+        parts = [part.tolist() for part in np.split(*_encoded(tokens, [*read, pieces[-1]]))]
+        layout = tokens.row_layout
+        ids = [*layout.before, *parts[0]]
         for part in parts[1:]:
             ids += [tokens.mask_id, *part]
-        ids.append(tokens.sep_id)
+        ids += layout.after
         if len(ids) > self.max_length:
             raise UserError(
                 f"The text must have at most {self.max_length} tokens. Received: {len(ids)} tokens"
@@ -64,9 +67,11 @@ class MaskFiller(Embedder):
         found = []
         for token in np.argsort(-probabilities, kind="stable")[:top].tolist():
             piece = self.tokenizer.vocabulary[token]
-            joined = before + piece
+            joined, surface = before + piece, self.tokenizer.surface(piece)
             if self.tokenizer.continuation[token]:
-                joined = before.rstrip() + self.tokenizer.surface(piece)
+                joined = before.rstrip() + surface
+            elif self.tokenizer.mask_takes_space:
+                joined = f"{before.rstrip()} {surface}" if before.strip() else surface
             probability = float(probabilities[token])
             found.append({"token": piece, "probability": probability, "text": joined + after})
         return found

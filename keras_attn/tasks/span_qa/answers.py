@@ -50,7 +50,7 @@ def find_answers(windows, logits, texts, max_answer, count=1):
     none = np.full(len(texts), np.inf)
     for number, (row, table) in enumerate(zip(windows.rows, logits, strict=True)):
         none[row] = min(none[row], float(np.sum(table[0], dtype=np.float64)))
-        before = len(windows.questions[number]) + 2
+        before = windows.passage_start(number)
         spans = windows.spans[number]
         inside = np.asarray(table[before : before + len(spans)], np.float64)
         distinct = set()

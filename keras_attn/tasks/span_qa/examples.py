@@ -156,12 +156,13 @@ class Windows:
         rows: Number of the question of each window, int64 `(N,)`.
         spans: Start and end of each token of a window in the passage, int64 `(tokens, 2)`.
         labels: Positions of the first and the last token of the answer in
-            `[CLS] question [SEP] passage [SEP]`, int32 `(N, 2)`; 0 if the window does not contain
-            the whole answer.
+            the row, such as `[CLS] question [SEP] passage [SEP]`, int32 `(N, 2)`; 0 if the window
+            does not contain the whole answer.
         weights: float32 `(N,)`; 0 for a question whose answers are misplaced or in no window.
         lost: Number of questions whose answer is in no window.
         cut: Number of truncated questions.
         lengths: Number of tokens of each passage, int64 `(P,)`.
+        specials: Number of special tokens before a passage.
     """
 
     questions: list
@@ -173,9 +174,14 @@ class Windows:
     lost: int
     cut: int
     lengths: np.ndarray
+    specials: int
 
     def __len__(self):
         return len(self.rows)
+
+    def passage_start(self, number):
+        """Returns the position of the first token of the passage in the row of a window."""
+        return self.specials + len(self.questions[number])
 
     def take(self, numbers):
         """Returns the `Windows` with these numbers."""
@@ -206,7 +212,7 @@ def cut_windows(questions, tokenizer, *, length, max_question, stride):
 
     Args:
         questions: `Questions`.
-        tokenizer: A `WordPieceTokenizer`.
+        tokenizer: A `WordPieceTokenizer`, or another one with spans and a `row_layout`.
         length: Maximum row length in tokens.
         max_question: Maximum number of tokens of a question; longer questions are truncated.
         stride: Tokens between the starts of consecutive windows; None: 128 as in run_squad.py, but
@@ -218,20 +224,22 @@ def cut_windows(questions, tokenizer, *, length, max_question, stride):
     Raises:
         UserError: If a row has no room for the passage beside a long question.
     """
-    if length < max_question + 4:
+    layout = tokenizer.row_layout
+    around = layout.count(True)
+    if length <= max_question + around:
         raise UserError(
-            "data.length must be at least data.max_question + 4: the question, 3 special tokens "
-            f"and the passage. Received: data.length={length}, data.max_question={max_question}"
+            f"data.length must be at least data.max_question + {around + 1}: the question, "
+            f"{around} special tokens and the passage. Received: data.length={length}, "
+            f"data.max_question={max_question}"
         )
     distinct = {text: number for number, text in enumerate(dict.fromkeys(questions.texts))}
     passages, spans = _split(*tokenizer.encode_with_spans(list(distinct)))
     (encoded,) = _split(*tokenizer.encode(questions.questions))
-    found, lost = [], 0
+    found, lost, specials = [], 0, len(layout.before) + len(layout.between)
     for row, (question, text) in enumerate(zip(encoded, questions.texts, strict=True)):
         question, number = question[:max_question], distinct[text]
         answer = _answer_tokens(spans[number], questions.places[row])
-        before = len(question) + 2
-        room = length - before - 1
+        before, room = specials + len(question), length - len(question) - around
         bounds = list(
             window_bounds(len(passages[number]), room, stride or max(1, min(128, room // 2)))
         )
@@ -259,6 +267,7 @@ def cut_windows(questions, tokenizer, *, length, max_question, stride):
         lost,
         sum(len(question) > max_question for question in encoded),
         np.array([len(passage) for passage in passages]),
+        specials,
     )
 
 
@@ -276,7 +285,7 @@ def window_examples(windows, tokenizer, **options):
 
     Args:
         windows: `Windows`.
-        tokenizer: The `WordPieceTokenizer` of `cut_windows`.
+        tokenizer: The tokenizer of `cut_windows`.
         options: Arguments of `TextExamples` except `weights`.
     """
     return TextExamples(
