@@ -94,6 +94,11 @@ class ModernBertTokenizer(RobertaTokenizer):
     def recipe(self):
         return {"kind": "modernbert_bpe", "text": self.text}
 
+    @property
+    def in_graph(self):
+        """Not supported: the normalizer and the added tokens of tokenizer.json need its library."""
+        raise AttributeError("ModernBertTokenizer does not run inside of a graph")
+
     @classmethod
     def read(cls, folder):
         """Reads tokenizer.json, or the one of a folder."""

@@ -35,7 +35,7 @@ def config_of(folder, task="masked_lm", family="modernbert", **changes):
     if task == "masked_lm":
         fields |= {"data.validation": fields["data.train"], "data.vocab_size": 300}
     else:
-        fields |= {"data.label": "class", "data.holdout": 0.3}
+        fields |= {"data.text": "text", "data.label": "class", "data.holdout": 0.3}
     config.update_from_flattened_dict(fields)
     return config
 
