@@ -137,6 +137,7 @@ FAMILIES = Registry(
         "gpt2": "keras_attn.families.gpt2",
         "xlnet": "keras_attn.families.xlnet",
         "roberta": "keras_attn.families.roberta",
+        "modernbert": "keras_attn.families.modernbert",
         "transformer": "keras_attn.families.transformer",
         "abcnn": "keras_attn.families.abcnn",
         "attentive_cnn": "keras_attn.families.attentive_cnn",

@@ -152,6 +152,55 @@ INITIAL_WEIGHTS = {
         choices=("frequencies", "zeros"),
     ),
 }
+# Parts of ModernBERT that a BERT may have.
+LOCAL = {
+    "local_every": Field(
+        int,
+        "number of layers of which the first one attends to the whole sequence, and the others to "
+        "a window; if unset, 3 with model.window or in ModernBERT, else all layers are global",
+        above=0,
+    ),
+    "window": Field(
+        int,
+        "window of local layers: window // 2 tokens on either side; if unset, 128",
+        above=0,
+    ),
+    "rotary_base": Field(
+        float,
+        "base of the rotary positions of global layers; if unset, 10,000, in ModernBERT 160,000",
+        above=0,
+    ),
+    "local_rotary_base": Field(
+        float, "base of the rotary positions of local layers; if unset, 10,000", above=0
+    ),
+    "first_norm": Field(
+        bool,
+        "whether the first layer of a pre-norm model normalizes the input of its attention; if "
+        "unset, True, in ModernBERT False",
+    ),
+    "use_bias": Field(
+        bool,
+        "whether attention and feed-forward layers have biases; if unset, True, in ModernBERT "
+        "False",
+    ),
+    "norm_bias": Field(
+        bool, "whether layer norms have biases; if unset, True, in ModernBERT False"
+    ),
+}
+INGREDIENTS = {
+    "positions": Field(
+        str,
+        "positions: learned (embeddings) or rotary (of queries and keys, without a maximum "
+        "length); if unset, learned",
+        choices=("learned", "rotary"),
+    ),
+    "feed_forward": Field(
+        str,
+        "feed-forward layers: dense or geglu (gated hidden units); if unset, dense",
+        choices=("dense", "geglu"),
+    ),
+    **LOCAL,
+}
 LABEL_SMOOTHING = Field(
     0.1, "label smoothing: probability spread uniformly over the vocabulary", low=0, below=1
 )
@@ -196,8 +245,12 @@ TRAINING = {
     ),
     "schedule": Field(
         "linear",
-        "learning rate schedule after warmup: linear, cosine, constant or inverse_sqrt",
-        choices=("linear", "cosine", "constant", "inverse_sqrt"),
+        "learning rate schedule after warmup: linear, cosine, constant, inverse_sqrt or wsd "
+        "(warmup-stable-decay: constant, then 1 - sqrt in the last decay_fraction of all steps)",
+        choices=("linear", "cosine", "constant", "inverse_sqrt", "wsd"),
+    ),
+    "decay_fraction": Field(
+        0.1, "decay of schedule=wsd: fraction of all steps at the end of the run", low=0, high=1
     ),
     "optimizer": Field("adamw", "optimizer: adamw or lamb", choices=("adamw", "lamb")),
     "weight_decay": Field(0.01, "weight decay of all weights except biases and layer norms", low=0),

@@ -32,20 +32,22 @@ def define_flags():
             "wordpiece",
             "bpe",
             "roberta_bpe",
+            "modernbert_bpe",
             "sentencepiece",
             "word_pieces",
             "byte_pairs",
             "sentence_pieces",
         ],
         "Tokenizer to train or use: WordPiece (BERT, DistilBERT; the default), byte-level BPE "
-        "(bpe: GPT-2, roberta_bpe: RoBERTa) or SentencePiece (XLNet). The last three are older "
-        "names of the same.",
+        "(bpe: GPT-2, roberta_bpe: RoBERTa, modernbert_bpe: ModernBERT) or SentencePiece (XLNet). "
+        "The last three are older names of the same.",
     )
     flags.DEFINE_string(
         "vocab",
         None,
         "Vocabulary: vocab.txt or its folder; for bpe and roberta_bpe the "
-        "folder of vocab.json and merges.txt; for sentencepiece spiece.model or "
+        "folder of vocab.json and merges.txt; for modernbert_bpe tokenizer.json or its folder; for "
+        "sentencepiece spiece.model or "
         "its folder. If unset, trained on the input.",
     )
     flags.DEFINE_integer(

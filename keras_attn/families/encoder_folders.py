@@ -120,6 +120,7 @@ class EncoderFolders:
         """
         models = self.models
         path, config, model = check_config(folder, config, self.defaults, models)
+        config = self.complete(config, path)
         require_values(config, {"model_type": self.model_type, **self.needed}, path)
         task, tensors = models[model], read_tensors(folder)
         header, skipped = tensors.header, self._skipped_positions(config, path)
@@ -138,9 +139,11 @@ class EncoderFolders:
         if dropout and config[dropout] is None:
             config[dropout] = architecture["dropout"]
         heads, files = TASKS[task].read_head(config, path, dropout)
+        heads = self.head_arguments(task, heads, config, path)
         if task == "masked_lm":
             heads = self.masked_lm_heads(model, config, header, architecture)
-        architecture["use_pooler"] = self.has_pooler(task, heads, header)
+        if self.family.has_pooler:
+            architecture["use_pooler"] = self.has_pooler(task, heads, header)
         untied = not heads.get("tie_embeddings", True)
         tensors_of = layout(
             self.tensors(architecture, task, heads),
@@ -195,6 +198,29 @@ class EncoderFolders:
     def models(self) -> dict[str, str]:
         """The supported classes and the task of each."""
         return models_of(self.family, self.classes, self.own)
+
+    def complete(self, config: dict, path: str) -> dict:
+        """Checks the fields of config.json that are special to the family.
+
+        Args:
+            config: Content of config.json with defaults.
+            path: Path of the file.
+
+        Returns:
+            The content, with all fields that `fields` names.
+        """
+        return config
+
+    def head_arguments(self, task: str, heads: dict, config: Mapping, path: str) -> dict:
+        """Returns the arguments of a head.
+
+        Args:
+            task: Name of the task.
+            heads: Arguments that the task has read.
+            config: Content of config.json.
+            path: Path of the file.
+        """
+        return heads
 
     def masked_lm_heads(
         self, model: str, config: Mapping, header: Mapping, architecture: Mapping
@@ -278,7 +304,7 @@ class EncoderFolders:
             ),
         ):
             require_arguments(
-                {**architecture, **heads, "activation": own},
+                {"use_pooler": False, **architecture, **heads, "activation": own},
                 needed,
                 f"{found} of transformers has {{}}; {advice}",
             )
@@ -340,6 +366,8 @@ class EncoderFolders:
         used = {piece.name for pieces in tensors_of.values() for piece in pieces}
         if untied:
             return {names.bias: None} if names.bias not in used else {}
-        matrix = next(name for name in used if name.endswith("word_embeddings.weight"))
+        (matrix,) = (
+            piece.name for piece in tensors_of[f"{self.family.backbone_name}/token_embedding"]
+        )
         twins = {f"{names.decoder}.bias": names.bias, f"{names.decoder}.weight": matrix}
         return {name: twin for name, twin in twins.items() if name in header and twin in used}

@@ -2,6 +2,9 @@
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Any
+
+from keras_attn.ops.windows import block_size
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,16 +42,28 @@ def encoder_memory(
         relative: Whether attention has scores of relative positions.
     """
     hidden_dim, layers = architecture["hidden_dim"], architecture["num_layers"]
-    layer = layer_values(architecture, length, memory + length, streams=streams, relative=relative)
+    options: dict[str, Any] = {"streams": streams, "relative": relative}
+    layer = layer_values(architecture, length, memory + length, **options)
+    local, local_layers = 0.0, 0
+    if architecture.get("local_every"):
+        local_layers = layers - -(-layers // architecture["local_every"])
+        # A query has logits of its block of keys and of both adjacent ones.
+        keys = min(length, 3 * block_size(architecture["window"] // 2, 0))
+        local = layer_values(architecture, length, keys, **options)
     kernels = (5 if relative else 4) * hidden_dim**2
-    kernels += 2 * hidden_dim * feed_forward_dim(architecture)
+    kernels += (2 + is_gated(architecture)) * hidden_dim * feed_forward_dim(architecture)
     rows = architecture["vocabulary_size"] + learned_positions(architecture)
     return LayerMemory(
         parameters=layers * kernels + rows * embedding_dim(architecture),
         inputs=int(layers * streams * length * hidden_dim),
-        activations=int(layers * layer),
+        activations=int((layers - local_layers) * layer + local_layers * local),
         layer=int(layer),
     )
+
+
+def is_gated(architecture: Mapping) -> bool:
+    """Returns whether the hidden units of the feed-forward layers are gated."""
+    return architecture.get("feed_forward") == "geglu"
 
 
 def learned_positions(architecture: Mapping) -> int:
@@ -98,7 +113,8 @@ def layer_values(
     if attention_dropout is None:
         attention_dropout = dropout
     inner = feed_forward_dim(architecture)
-    tokens = streams * queries * ((4 + 8 * attentions) * hidden_dim + 2 * inner)
+    units = 2 + 2 * is_gated(architecture)  # the gates, and the products
+    tokens = streams * queries * ((4 + 8 * attentions) * hidden_dim + units * inner)
     tokens *= 1.1 if dropout else 1.0
     copies = ((5 if relative else 1) + 1.25 * (attention_dropout > 0)) * attentions
     return tokens + copies * streams * heads * queries * keys

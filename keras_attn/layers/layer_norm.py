@@ -16,8 +16,8 @@ class LayerNorm(keras.layers.LayerNormalization):
     def call(self, inputs):
         if _KERNELS is None:
             return super().call(inputs)
-        gamma, beta = map(ops.convert_to_tensor, (self.gamma, self.beta))
-        return _compiled(self.epsilon)(inputs, gamma, beta)
+        weights = [w for w in (self.gamma, self.beta) if w is not None]
+        return _compiled(self.epsilon)(inputs, *map(ops.convert_to_tensor, weights))
 
 
 @functools.cache
@@ -25,5 +25,5 @@ def _compiled(epsilon):
     return _KERNELS.graphs.compiled(functools.partial(_norm, epsilon))
 
 
-def _norm(epsilon, x, gamma, beta):
+def _norm(epsilon, x, gamma, beta=None):
     return ops.layer_normalization(x, gamma, beta, epsilon=epsilon)

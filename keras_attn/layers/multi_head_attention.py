@@ -12,7 +12,7 @@ from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.heads import Heads, head_mask
 from keras_attn.layers.nested_layers import as_layer, layer_config
 from keras_attn.layers.output_spec import traced_output_spec
-from keras_attn.layers.positions.rotary_embedding import RotaryEmbedding
+from keras_attn.layers.positions.rotary_embedding import RotaryEmbedding, rotate
 from keras_attn.layers.seeds import dropout_generator, split_seed
 from keras_attn.layers.shapes import require_sequences
 from keras_attn.ops import as_mask, causal_mask, combine_masks, scaled_dot_product_attention
@@ -89,6 +89,9 @@ class MultiHeadAttention(CheckedLayer):
             `position`, `cache_index` gives the position of the first query in step-by-step
             decoding.
         training: Whether to apply dropout.
+        position_ids: Integers `(T,)` or `(B, T)`: the positions of self-attention by which a
+            `RotaryEmbedding` rotates queries and keys; defaults to 0 to T - 1, or with a cache to
+            the positions from `cache_index` on.
 
     Masks that Keras attaches to query and value (`Embedding(mask_zero=True)`) are used where
     `query_mask` and `value_mask` are None. With a cache, the implicit mask of the value is ignored,
@@ -220,6 +223,7 @@ class MultiHeadAttention(CheckedLayer):
         cache_index: Tensor | int | None = None,
         memory: tuple[Tensor, Tensor] | None = None,
         training: bool | None = None,
+        position_ids: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, ...]:
         axes = self._axes(*(None if x is None else x.shape for x in (query, value, key)))
         options = {
@@ -238,11 +242,12 @@ class MultiHeadAttention(CheckedLayer):
                 cache=cache,
                 cache_index=cache_index,
                 memory=memory,
+                position_ids=position_ids,
                 **options,
             )
-        if cache is not None or memory is not None:
+        if any(x is not None for x in (cache, memory, position_ids)):
             raise ValueError(
-                "MultiHeadAttention: cache and memory require inputs (B, T, D) "
+                "MultiHeadAttention: cache, memory and position_ids require inputs (B, T, D) "
                 "without other attention_axes. Received: query of shape "
                 f"{tuple(query.shape)}, "
                 f"attention_axes={self.attention_axes}"
@@ -287,6 +292,7 @@ class MultiHeadAttention(CheckedLayer):
         cache=None,
         cache_index=None,
         memory=None,
+        position_ids=None,
     ):
         if memory is None:
             check_cache(cache, cache_index)
@@ -318,13 +324,14 @@ class MultiHeadAttention(CheckedLayer):
             sources |= {"key": key, "value": value}
         heads = self.heads.project(**sources)
         if memory is None:
-            key, value = self._rotate(heads["key"], cache_index), heads["value"]
+            key = rotate(self.position, heads["key"], cache_index, position_ids)
+            value = heads["value"]
         else:
             key, value = memory
         start = cache_index
         if start is None:
             start = causal_offset(ops.shape(query)[1], ops.shape(key)[2], self.causal_align)
-        query = self._rotate(heads["query"], start)
+        query = rotate(self.position, heads["query"], start, position_ids)
         if cache is not None:
             causal = None
             (key, value), cache = write_cache(cache, cache_index, (key, value), axis=2)
@@ -389,18 +396,9 @@ class MultiHeadAttention(CheckedLayer):
             (keys, values): `(B, H, S, key_dim)` and `(B, H, S, value_dim)`, the `memory` of a call.
         """
         heads = self.heads.project(key=value if key is None else key, value=value)
-        heads["key"] = self._rotate(heads["key"])
+        heads["key"] = rotate(self.position, heads["key"])
         # Keras only casts weights inside a call.
         return tuple(ops.cast(heads[name], self.compute_dtype) for name in ("key", "value"))
-
-    def _rotate(self, heads, start=None):
-        """Applies a `RotaryEmbedding`, if any, to queries or keys from position `start` on."""
-        if not isinstance(self.position, RotaryEmbedding):
-            return heads
-        places = ops.arange(ops.shape(heads)[2], dtype="int32")
-        if start is not None:
-            places = places + ops.cast(start, "int32")
-        return ops.cast(self.position(heads, places), heads.dtype)
 
     def _bias(self, query, key, start):
         if self.position is None or isinstance(self.position, RotaryEmbedding):

@@ -3,6 +3,7 @@
 from typing import Any
 
 import keras
+from keras import ops
 
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
@@ -16,7 +17,8 @@ from keras_attn.types import Activation, Initializer, Shape, Tensor
 class PositionwiseFeedForward(CheckedLayer):
     """Applies the same two-layer feed-forward network at every position.
 
-    `FFN(x) = activation(x W1 + b1) W2 + b2`
+    `FFN(x) = activation(x W1 + b1) W2 + b2`, or with `gated`
+    `FFN(x) = (activation(x W1 + b1) * (x V + c)) W2 + b2`.
 
     Args:
         intermediate_dim: Feed-forward size, the number of hidden units.
@@ -28,6 +30,8 @@ class PositionwiseFeedForward(CheckedLayer):
         bias_initializer: Initializer of the biases.
         output_initializer: Initializer of the kernel W2; defaults to `kernel_initializer`.
         seed: Integer seed of the initial weights and of dropout.
+        gated: Whether the hidden units are gated, as in GEGLU and SwiGLU. W1 and V are the halves
+            of one kernel, so they need a single matrix product.
 
     Call arguments:
         inputs: `(..., D)`.
@@ -40,7 +44,8 @@ class PositionwiseFeedForward(CheckedLayer):
         ValueError: If an argument is out of range or the activation is unknown.
 
     Reference:
-        Vaswani et al., Attention Is All You Need, 2017, eq. 2.
+        Vaswani et al., Attention Is All You Need, 2017, eq. 2; gated: Shazeer, GLU Variants Improve
+        Transformer, 2020, eq. 6.
 
     Examples:
         >>> import numpy as np
@@ -63,6 +68,7 @@ class PositionwiseFeedForward(CheckedLayer):
         bias_initializer: Initializer = "zeros",
         output_initializer: Initializer | None = None,
         seed: int | None = None,
+        gated: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -78,6 +84,7 @@ class PositionwiseFeedForward(CheckedLayer):
         self.bias_initializer = keras.initializers.get(bias_initializer)
         self.output_initializer = keras.initializers.get(output_initializer)
         self.seed = seed
+        self.gated = gated
         self.supports_masking = True
 
     def build(self, input_shape: Shape) -> None:
@@ -85,11 +92,11 @@ class PositionwiseFeedForward(CheckedLayer):
         bias_seeds = split_seed(self.seed, 2, stream=1)
         self.intermediate = self._dense(
             "intermediate",
-            self.intermediate_dim,
+            (1 + self.gated) * self.intermediate_dim,
             self.kernel_initializer,
             seeds[0],
             bias_seeds[0],
-            activation=self.activation,
+            activation=None if self.gated else self.activation,
         )
         self.output_dense = self._dense(
             "output",
@@ -119,8 +126,14 @@ class PositionwiseFeedForward(CheckedLayer):
 
     def _rows(self, x, training):
         # (R, D) -> (R, F) -> (R, output_dim)
-        x = remat_except_matmuls(self.intermediate)(x)
+        x = remat_except_matmuls(self._hidden_units)(x)
         return self.output_dense(drop(x, self.dropout, self.seed_generator, training))
+
+    def _hidden_units(self, x):
+        if not self.gated:
+            return self.intermediate(x)
+        x, gate = ops.split(self.intermediate(x), 2, axis=-1)
+        return self.activation(x) * gate
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         return (*input_shape[:-1], self.output_dim or input_shape[-1])
@@ -137,4 +150,5 @@ class PositionwiseFeedForward(CheckedLayer):
             "bias_initializer": keras.initializers.serialize(self.bias_initializer),
             "output_initializer": keras.initializers.serialize(self.output_initializer),
             "seed": self.seed,
+            "gated": self.gated,
         }

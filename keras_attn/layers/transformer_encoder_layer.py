@@ -5,10 +5,15 @@ from typing import Any
 
 import keras
 
+from keras_attn.layers.heads import head_mask
 from keras_attn.layers.multi_head_attention import MultiHeadAttention
+from keras_attn.layers.nested_layers import as_layer, layer_config
 from keras_attn.layers.positionwise_feed_forward import PositionwiseFeedForward
 from keras_attn.layers.seeds import drop, dropout_generator, split_seed
 from keras_attn.layers.transformer_layer import TransformerLayer
+from keras_attn.layers.window_attention import WindowAttention
+from keras_attn.ops import combine_masks, pack_mask
+from keras_attn.ops.arguments import require_sizes
 from keras_attn.types import Activation, Initializer, LayerLike, Shape, Tensor
 
 
@@ -39,6 +44,16 @@ class TransformerEncoderLayer(TransformerLayer):
         norm: `"layer"`, `"rms"` (RMSNorm), or a Keras layer, which is copied for each place, such
             as `keras.layers.BatchNormalization()` or `GroupNormalization(-1)` (instance norm).
             Layers that normalize over positions include the padding.
+        use_bias: Whether attention and feed-forward network have biases.
+        norm_bias: Whether layer norms have a bias; requires `norm="layer"`.
+        normalize_input: With `norm_first`, whether the input of the attention is normalized, which
+            the first layer does not need after a norm of the embeddings.
+        gated: Whether the hidden units of the feed-forward network are gated: see
+            `PositionwiseFeedForward`.
+        position: Position layer of the attention: see `MultiHeadAttention`, or with `window`
+            `WindowAttention`.
+        window: Number of positions visible on either side, in `O(T window)` time and memory: see
+            `WindowAttention`; None: all positions.
 
     Call arguments:
         inputs: `(B, T, D)`.
@@ -52,6 +67,9 @@ class TransformerEncoderLayer(TransformerLayer):
         cache: As in `MultiHeadAttention`.
         cache_index: As in `MultiHeadAttention`.
         training: Whether to apply dropout.
+        position_ids: As in `MultiHeadAttention`.
+        pack_ids: Integers `(B, T)`, the number of the example of each position, if several examples
+            share a row; they do not attend to each other. Unsupported with a cache.
 
     Returns:
         `(B, T, D)`; then, if requested, the weights `(B, H, T, T)`; then the updated cache if one
@@ -63,7 +81,8 @@ class TransformerEncoderLayer(TransformerLayer):
 
     Reference:
         Vaswani et al., Attention Is All You Need, 2017, section 3.1; pre-norm: Xiong et al., On
-        Layer Normalization in the Transformer Architecture, 2020.
+        Layer Normalization in the Transformer Architecture, 2020; without biases, gated, with a
+        window and `normalize_input=False`: Warner et al., ModernBERT, 2024.
 
     Examples:
         >>> import numpy as np
@@ -91,6 +110,12 @@ class TransformerEncoderLayer(TransformerLayer):
         output_initializer: Initializer | None = None,
         seed: int | None = None,
         norm: str | LayerLike = "layer",
+        use_bias: bool = True,
+        norm_bias: bool = True,
+        normalize_input: bool = True,
+        gated: bool = False,
+        position: LayerLike | None = None,
+        window: int | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(
@@ -106,29 +131,52 @@ class TransformerEncoderLayer(TransformerLayer):
             bias_initializer,
             seed,
             norm,
+            use_bias,
+            norm_bias,
             **kwargs,
         )
+        if not norm_first and not normalize_input:
+            raise ValueError(
+                "TransformerEncoderLayer: normalize_input=False requires norm_first=True. "
+                f"Received: norm_first={norm_first}"
+            )
+        require_sizes(optional=True, low=0, window=window)
+        if window is not None and initial_shifts is not None:
+            raise ValueError(
+                "TransformerEncoderLayer: initial_shifts are not supported with a window. "
+                f"Received: initial_shifts={initial_shifts}, window={window}"
+            )
+        self.normalize_input = normalize_input
+        self.gated = gated
+        self.position = as_layer(position)
+        self.window = window
         self.initial_shifts = initial_shifts
         self.output_initializer = keras.initializers.get(output_initializer)
 
     def build(self, input_shape: Shape) -> None:
         seeds = split_seed(self.seed, 4)
-        self.attention = MultiHeadAttention(
-            initial_shifts=self.initial_shifts,
-            output_initializer=self.output_initializer,
-            seed=seeds[0],
-            name="attention",
+        attention: dict[str, Any] = {
+            "position": self.position,
+            "output_initializer": self.output_initializer,
+            "seed": seeds[0],
+            "name": "attention",
             **self.attention_options("input_shape", input_shape),
+        }
+        self.attention = (
+            MultiHeadAttention(initial_shifts=self.initial_shifts, **attention)
+            if self.window is None
+            else WindowAttention(window=self.window, **attention)
         )
         self.feed_forward = PositionwiseFeedForward(
             self.intermediate_dim,
             activation=self.activation,
             output_initializer=self.output_initializer,
             seed=seeds[1],
+            gated=self.gated,
             name="feed_forward",
             **self.sublayer_options(),
         )
-        self.attention_norm = self.make_norm("attention_norm")
+        self.attention_norm = self.make_norm("attention_norm") if self.normalize_input else None
         self.feed_forward_norm = self.make_norm("feed_forward_norm")
         self.seed_generators = [
             dropout_generator(self.dropout, seeds[2], "attention_dropout"),
@@ -136,7 +184,8 @@ class TransformerEncoderLayer(TransformerLayer):
         ]
         self.attention.build(input_shape, input_shape)
         for layer in (self.feed_forward, self.attention_norm, self.feed_forward_norm):
-            layer.build(input_shape)
+            if layer is not None:
+                layer.build(input_shape)
         self.built = True
 
     def call(
@@ -149,9 +198,17 @@ class TransformerEncoderLayer(TransformerLayer):
         cache: tuple[Tensor, Tensor] | None = None,
         cache_index: Tensor | int | None = None,
         training: bool | None = None,
+        position_ids: Tensor | None = None,
+        pack_ids: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, ...]:
         # Not row-wise, which would drop the Keras mask that the attention layer uses.
-        x = self.attention_norm(inputs) if self.norm_first else inputs
+        normalize = self.norm_first and self.normalize_input
+        x = self.attention_norm(inputs) if normalize else inputs  # type: ignore[misc]
+        options: dict[str, Any] = {}
+        if self.window is not None:
+            options["pack_ids"] = pack_ids
+        elif pack_ids is not None:
+            attention_mask = combine_masks(head_mask(attention_mask), pack_mask(pack_ids)[:, None])
         attended = self.attention(
             x,
             x,
@@ -162,6 +219,8 @@ class TransformerEncoderLayer(TransformerLayer):
             cache=cache,
             cache_index=cache_index,
             training=training,
+            position_ids=position_ids,
+            **options,
         )
         attended, *results = attended if isinstance(attended, tuple) else (attended,)
         x = inputs + drop(attended, self.dropout, self.seed_generators[0], training)
@@ -181,4 +240,8 @@ class TransformerEncoderLayer(TransformerLayer):
             **super().get_config(),
             "initial_shifts": self.initial_shifts,
             "output_initializer": keras.initializers.serialize(self.output_initializer),
+            "normalize_input": self.normalize_input,
+            "gated": self.gated,
+            "position": layer_config(self.position, self),
+            "window": self.window,
         }

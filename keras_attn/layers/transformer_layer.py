@@ -32,6 +32,8 @@ class TransformerLayer(CheckedLayer):
         bias_initializer: Initializer = "zeros",
         seed: int | None = None,
         norm: str | LayerLike = "layer",
+        use_bias: bool = True,
+        norm_bias: bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -59,11 +61,19 @@ class TransformerLayer(CheckedLayer):
                 f"{type(self).__name__}: norm must be one of {', '.join(NORMS)}, or a layer. "
                 f"Received: norm={norm!r}"
             )
+        if not norm_bias and self.norm != "layer":
+            raise ValueError(
+                f"{type(self).__name__}: norm_bias=False requires norm='layer'. "
+                f"Received: norm={norm!r}"
+            )
+        self.use_bias = use_bias
+        self.norm_bias = norm_bias
         self.supports_masking = True
 
     def sublayer_options(self) -> dict[str, Any]:
         """Arguments of both the attention layers and the feed-forward network."""
         return {
+            "use_bias": self.use_bias,
             "kernel_initializer": self.kernel_initializer,
             "bias_initializer": self.bias_initializer,
             "dtype": self.dtype_policy,
@@ -91,8 +101,10 @@ class TransformerLayer(CheckedLayer):
         if isinstance(self.norm, dict):
             config = {**self.norm["config"], "name": name}
             return keras.saving.deserialize_keras_object({**self.norm, "config": config})
-        norm = NORMS[self.norm]
-        return norm(epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=name)
+        options = {} if self.norm_bias else {"center": False}
+        return NORMS[self.norm](
+            epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=name, **options
+        )
 
     def normalize(self, norm: keras.Layer, x: Tensor) -> Tensor:
         """Applies a norm, by rows of tokens unless a layer may normalize over several tokens."""
@@ -115,4 +127,6 @@ class TransformerLayer(CheckedLayer):
             "bias_initializer": keras.initializers.serialize(self.bias_initializer),
             "seed": self.seed,
             "norm": self.norm,
+            "use_bias": self.use_bias,
+            "norm_bias": self.norm_bias,
         }

@@ -8,14 +8,16 @@ from keras import ops
 
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.heads import Heads
+from keras_attn.layers.nested_layers import as_layer, layer_config
 from keras_attn.layers.output_spec import traced_output_spec
+from keras_attn.layers.positions.rotary_embedding import RotaryEmbedding
 from keras_attn.layers.seeds import dropout_generator, split_seed
 from keras_attn.layers.windows import attend_in_window
 from keras_attn.ops.arguments import require_each, require_rates, require_sizes
 from keras_attn.ops.attention import scaled_dot_product_attention
 from keras_attn.ops.masks import as_mask, combine_masks
 from keras_attn.ops.windows import grid_window_mask, windowed_attention_2d
-from keras_attn.types import Initializer, Shape, Tensor
+from keras_attn.types import Initializer, LayerLike, Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -36,6 +38,9 @@ class WindowAttention(CheckedLayer):
         kernel_initializer: Initializer of the kernels.
         bias_initializer: Initializer of the biases.
         seed: Integer seed of the initial weights and of dropout.
+        position: None, or a `RotaryEmbedding`, which several layers may share; unsupported on a
+            grid.
+        output_initializer: Initializer of the output kernel; defaults to `kernel_initializer`.
 
     Call arguments:
         query: `(B, T, D)`; on a grid `(B, Y, X, D)`.
@@ -51,6 +56,9 @@ class WindowAttention(CheckedLayer):
         cache: As in `MultiHeadAttention`; unsupported on a grid.
         cache_index: As in `MultiHeadAttention`.
         training: Whether to apply dropout.
+        position_ids: As in `MultiHeadAttention`.
+        pack_ids: Integers `(B, T)`, the number of the example of each position, if several examples
+            share a row; they do not attend to each other. Unsupported on a grid and with a cache.
 
     Returns:
         Output with the shape of the query; then, if requested, the weights `(B, H, T, T)` (on a
@@ -85,6 +93,8 @@ class WindowAttention(CheckedLayer):
         kernel_initializer: Initializer = "glorot_uniform",
         bias_initializer: Initializer = "zeros",
         seed: int | None = None,
+        position: LayerLike | None = None,
+        output_initializer: Initializer | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -101,6 +111,14 @@ class WindowAttention(CheckedLayer):
                 f"Received: window={window}, causal=True"
             )
         require_rates(dropout=dropout)
+        self.position = as_layer(position)
+        if position is not None and (
+            pair is not None or not isinstance(self.position, RotaryEmbedding)
+        ):
+            raise ValueError(
+                "WindowAttention: position must be a RotaryEmbedding, and None on a grid. "
+                f"Received: position={position!r}, window={window}"
+            )
         self.heads = Heads(
             num_heads,
             key_dim,
@@ -108,6 +126,7 @@ class WindowAttention(CheckedLayer):
             kernel_initializer=kernel_initializer,
             bias_initializer=bias_initializer,
             seed=seed,
+            output_initializer=output_initializer,
         )
         self.window = window if pair is None else tuple(pair)
         self.causal = causal
@@ -125,6 +144,8 @@ class WindowAttention(CheckedLayer):
         if isinstance(self.window, tuple):
             query_shape = query_shape[0], None, query_shape[-1]
         self.heads.build(self, query_shape)
+        if self.position is not None and not self.position.built:
+            self.position.build((None, self.heads.num_heads, None, self.heads.key_dim))
         self.seed_generator = dropout_generator(
             self.dropout, split_seed(self.heads.seed, 5)[-1], "dropout"
         )
@@ -150,16 +171,19 @@ class WindowAttention(CheckedLayer):
         cache: tuple[Tensor, Tensor] | None = None,
         cache_index: Tensor | int | None = None,
         training: bool | None = None,
+        position_ids: Tensor | None = None,
+        pack_ids: Tensor | None = None,
         mask: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, ...]:
         query_mask = self_attention_mask(self, query, value, key, query_mask, mask)
         dropout = self.dropout if training else 0.0
         if isinstance(self.window, tuple):
             value_mask = query_mask if value_mask is None else value_mask
-            if use_causal_mask or any(x is not None for x in (attention_mask, cache)):
+            unsupported = attention_mask, cache, position_ids, pack_ids
+            if use_causal_mask or any(x is not None for x in unsupported):
                 raise ValueError(
-                    "WindowAttention: attention_mask, use_causal_mask and cache are "
-                    "not supported on a grid. Received: one of them"
+                    "WindowAttention: attention_mask, use_causal_mask, cache, position_ids and "
+                    "pack_ids are not supported on a grid. Received: one of them"
                 )
             return self._on_grid(query, query_mask, value_mask, return_attention_scores, dropout)
         causal = self.causal or use_causal_mask
@@ -176,6 +200,9 @@ class WindowAttention(CheckedLayer):
             cache_index,
             dropout,
             self.seed_generator,
+            position=self.position,
+            position_ids=position_ids,
+            pack_ids=pack_ids,
         )
         return (output, *others) if others else output
 
@@ -241,6 +268,8 @@ class WindowAttention(CheckedLayer):
             "window": self.window,
             "causal": self.causal,
             "dropout": self.dropout,
+            "position": layer_config(self.position, self),
+            "output_initializer": keras.initializers.serialize(self.heads.output_initializer),
         }
 
 

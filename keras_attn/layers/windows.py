@@ -4,8 +4,9 @@ from keras import ops
 
 from keras_attn.layers.cache import check_cache, write_cache
 from keras_attn.layers.heads import head_mask
+from keras_attn.layers.positions.rotary_embedding import rotate
 from keras_attn.ops.attention import scaled_dot_product_attention
-from keras_attn.ops.masks import as_mask, causal_mask, combine_masks
+from keras_attn.ops.masks import as_mask, causal_mask, combine_masks, pack_mask
 from keras_attn.ops.windows import window_mask, windowed_attention
 
 
@@ -22,6 +23,9 @@ def attend_in_window(
     dropout,
     seed,
     global_heads=None,
+    position=None,
+    position_ids=None,
+    pack_ids=None,
 ):
     """Windowed self-attention of all heads.
 
@@ -36,12 +40,17 @@ def attend_in_window(
         dropout: Dropout rate of the weights.
         seed: Seed generator of dropout.
         global_heads: See `windowed_attention`.
+        position: None, or a `RotaryEmbedding`.
+        position_ids: See `MultiHeadAttention`.
+        pack_ids: See `windowed_attention`.
 
     Returns:
         List of the output, the weights if requested, and the cache if one was given.
     """
     check_cache(cache, cache_index)
     projected = heads.project(query=query, key=query, value=query)
+    for name in ("query", "key"):
+        projected[name] = rotate(position, projected[name], cache_index, position_ids)
     projected = [projected[name] for name in ("query", "key", "value")]
     if value_mask is None and cache is None:  # the query mask only covers new positions
         value_mask = query_mask
@@ -52,6 +61,7 @@ def attend_in_window(
             dropout=dropout,
             dropout_seed=seed,
             global_heads=global_heads,
+            pack_ids=pack_ids,
             **window,
         )
         return [heads.output(_zero_masked_queries(output, query_mask))]
@@ -59,6 +69,8 @@ def attend_in_window(
         projected[1:], cache = write_cache(cache, cache_index, projected[1:], axis=2)
     mask = _dense_mask(projected, window, cache_index)
     mask = combine_masks(mask, head_mask(as_mask(attention_mask, "attention_mask")))
+    if pack_ids is not None:
+        mask = combine_masks(mask, pack_mask(pack_ids)[:, None])
     if value_mask is not None:
         mask = combine_masks(mask, as_mask(value_mask, "value_mask")[:, None, None, :])
     if query_mask is not None:

@@ -12,6 +12,13 @@ from keras_attn.models.bert import (
 from keras_attn.models.distilbert import DistilBertClassifier
 from keras_attn.models.gpt2 import GPT2, GPT2Classifier, GPT2LanguageModel
 from keras_attn.models.hierarchical_attention_network import HierarchicalAttentionNetwork
+from keras_attn.models.modernbert import (
+    ModernBertClassifier,
+    ModernBertEncoder,
+    ModernBertPretrainer,
+    ModernBertQuestionAnswerer,
+    ModernBertTokenClassifier,
+)
 from keras_attn.models.pointer_generator import PointerGenerator
 from keras_attn.models.pointer_network import PointerNetwork
 from keras_attn.models.recurrent import (
@@ -49,6 +56,11 @@ __all__ = [
     "HierarchicalAttentionNetwork",
     "HierarchicalEncoder",
     "LuongSeq2Seq",
+    "ModernBertClassifier",
+    "ModernBertEncoder",
+    "ModernBertPretrainer",
+    "ModernBertQuestionAnswerer",
+    "ModernBertTokenClassifier",
     "PointerGenerator",
     "PointerNetwork",
     "RecurrentClassifier",

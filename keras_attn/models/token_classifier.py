@@ -131,6 +131,7 @@ class TokenClassifier(TaskModel, keras.Model):
         hidden = ops.cast(outputs["sequence_output"], "float32")
         if self.word_vector == "mean" and "word_ids" in inputs:
             hidden = _mean_of_words(hidden, inputs["word_ids"])
+        hidden = self.transform(hidden)
         hidden = drop(hidden, self.dropout, self.seed_generator, training)
         logits = self.logits_dense(hidden)
         outputs = {**outputs, "logits": logits}
@@ -140,6 +141,16 @@ class TokenClassifier(TaskModel, keras.Model):
                 logits, ops.cast(inputs["label"], "int32"), mask=_first_tokens(inputs)
             )
         return outputs if training else {**outputs, **self._predicted(logits, inputs)}
+
+    def transform(self, hidden: Tensor) -> Tensor:
+        """Returns the vectors from which tags are predicted, before dropout.
+
+        A subclass whose head has more layers overrides it.
+
+        Args:
+            hidden: Hidden states `(B, T, D)`, float32.
+        """
+        return hidden
 
     def _predicted(self, logits, inputs):
         if self.crf:

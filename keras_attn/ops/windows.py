@@ -29,6 +29,7 @@ def windowed_attention(
     dropout=0.0,
     dropout_seed=None,
     global_heads=None,
+    pack_ids=None,
 ):
     """Attention of each position to a window, and optionally to global tokens and random blocks.
 
@@ -52,6 +53,8 @@ def windowed_attention(
         dropout_seed: Integer or `keras.random.SeedGenerator`.
         global_heads: Query, key and value of the same shapes that the global tokens use to attend
             to all positions; defaults to the others.
+        pack_ids: Integers `(B, T)`, the number of the example of each position; examples do not
+            attend to each other. Unsupported with global tokens and random blocks.
 
     Returns:
         `(B, H, T, V)` in the dtype of the values; 0 for a query that sees no key.
@@ -64,6 +67,11 @@ def windowed_attention(
         al., Big Bird, 2020, section 2.
     """
     check_window(left, right, dilation, random_blocks, causal)
+    if pack_ids is not None and (global_tokens or random_blocks):
+        raise ValueError(
+            "pack_ids are not supported with global tokens or random blocks. "
+            f"Received: global_tokens={global_tokens}, random_blocks={random_blocks}"
+        )
     query, key, value = (ops.convert_to_tensor(x) for x in (query, key, value))
     length, size = ops.shape(query)[2], block_size(left, right)
     if isinstance(length, int) and not length:  # nothing to divide into blocks
@@ -83,6 +91,11 @@ def windowed_attention(
     near = [_neighbours(x, sides) for x in (keys, values, reals, places)]
     seen = ops.logical_and(near[2] != 0, near[3] >= global_tokens)[..., 0]
     seen = ops.logical_and(seen[..., None, :], _band(size, sides, left, right))
+    if pack_ids is not None:
+        packs = ops.cast(ops.convert_to_tensor(pack_ids), "int32")[:, None, :, None]
+        packs = _in_blocks(packs, size, dilation)  # (B, 1, d, N, C, 1)
+        same = ops.equal(packs, ops.swapaxes(_neighbours(packs, sides), -1, -2))
+        seen = ops.logical_and(seen, same)
     parts = [(near[0], near[1], seen)]
     if random_blocks:
         chosen, valid = draw_random_blocks(ops.shape(queries)[3], random_blocks, seed)

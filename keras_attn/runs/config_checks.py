@@ -37,6 +37,15 @@ def check_fields(config, task, family):
             "train.schedule=inverse_sqrt requires a warmup. Received: "
             f"train.warmup_fraction={config.train.warmup_fraction}"
         )
+    if (
+        config.train.schedule == "wsd"
+        and config.train.warmup_fraction + config.train.decay_fraction > 1
+    ):
+        raise UserError(
+            "The warmup and the decay of train.schedule=wsd must fit into the run. Received: "
+            f"train.warmup_fraction={config.train.warmup_fraction}, "
+            f"train.decay_fraction={config.train.decay_fraction}"
+        )
 
 
 def check_batch_size(batch_size, accumulate, replicas):

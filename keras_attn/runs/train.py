@@ -52,6 +52,7 @@ def train(run, plan, hashes):
         peak=options.learning_rate,
         warmup_fraction=options.warmup_fraction,
         schedule=options.schedule,
+        decay_fraction=options.decay_fraction,
         evaluate=plan.validation and _evaluation(run, model, plan),
         evaluate_every=run.config.eval.every,
         checkpoint_every=run.config.checkpoint.every,

@@ -10,8 +10,12 @@ argument of `make_tokenizer`.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from keras_attn.text import byte_pairs, sentence_pieces, subwords
+from keras_attn.text import byte_pairs, modernbert_byte_pairs, sentence_pieces, subwords
 from keras_attn.text.byte_pairs import BytePairTokenizer, train_byte_pairs
+from keras_attn.text.modernbert_byte_pairs import (
+    ModernBertTokenizer,
+    train_modernbert_byte_pairs,
+)
 from keras_attn.text.roberta_byte_pairs import RobertaTokenizer, train_roberta_byte_pairs
 from keras_attn.text.sentence_pieces import SentencePieceTokenizer, train_sentence_pieces
 from keras_attn.text.subwords import Subwords, train_subwords
@@ -23,7 +27,7 @@ class TokenizerType(NamedTuple):
     """A tokenizer type.
 
     Attributes:
-        name: "wordpiece", "bpe", "roberta_bpe", "sentencepiece" or "subwords".
+        name: "wordpiece", "bpe", "roberta_bpe", "modernbert_bpe", "sentencepiece" or "subwords".
         title: Name in messages.
         files: Names of the files that the tokenizer writes to a folder.
         lowercase: Whether text is lower-cased by default.
@@ -82,6 +86,17 @@ TOKENIZER_TYPES = {
             RobertaTokenizer,
             lambda folder, _: RobertaTokenizer.read(folder),
             lambda texts, size, _: train_roberta_byte_pairs(texts, size),
+            keeps_case=True,
+        ),
+        TokenizerType(
+            "modernbert_bpe",
+            "byte-level BPE",
+            (modernbert_byte_pairs.FILE,),
+            False,
+            ModernBertTokenizer.verbatim,
+            ModernBertTokenizer,
+            lambda folder, _: ModernBertTokenizer.read(folder),
+            lambda texts, size, _: train_modernbert_byte_pairs(texts, size),
             keeps_case=True,
         ),
         TokenizerType(

@@ -36,7 +36,7 @@ class Trainer:
         folder: The workdir.
         total_steps: Number of steps of the whole run; None if `minutes` ends it.
         minutes: Training time of the whole run, over all restarts.
-        peak, warmup_fraction, schedule: See `learning_rates`.
+        peak, warmup_fraction, schedule, decay_fraction: See `learning_rates`.
         evaluate: Function that returns a dict of validation metrics. Its argument is a function
             that returns whether a signal stops the run; it then returns None. The last call uses
             the final weights. None: no validation.
@@ -61,6 +61,7 @@ class Trainer:
         peak=1e-4,
         warmup_fraction=0.1,
         schedule="linear",
+        decay_fraction=0.1,
         evaluate=None,
         evaluate_every=0,
         checkpoint_every=None,
@@ -76,7 +77,12 @@ class Trainer:
         self.total_seconds = None if minutes is None else 60.0 * minutes
         self.first_weights = first_weights
         self.best = best
-        self._rate = {"peak": peak, "warmup_fraction": warmup_fraction, "schedule": schedule}
+        self._rate = {
+            "peak": peak,
+            "warmup_fraction": warmup_fraction,
+            "schedule": schedule,
+            "decay_fraction": decay_fraction,
+        }
         self.evaluate = evaluate
         self.evaluate_every = evaluate_every or 0
         self.checkpoint_every = checkpoint_every

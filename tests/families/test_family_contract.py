@@ -151,6 +151,7 @@ def test_a_classifier_with_a_hidden_layer_needs_no_pooler(model):
     [
         ("bert", {"mlm_dense", "mlm_norm", "mlm_bias", "nsp_dense", "pooler"}),
         ("gpt2", set()),
+        ("modernbert", {"mlm_dense", "mlm_norm", "mlm_bias"}),
         ("xlnet", {"output_bias"}),  # but not the pooler
         ("attentive_lstm", set()),
     ],
@@ -166,7 +167,7 @@ def test_head_names_are_the_layers_beside_the_backbone(family):
     family = FAMILIES[family]
     run = types.SimpleNamespace(config=types.SimpleNamespace(data=types.SimpleNamespace(length=8)))
     further = {
-        "masked_lm": {"next_sentence": True, "tie_embeddings": False},
+        "masked_lm": {"next_sentence": family.has_pooler, "tie_embeddings": False},
         "classification": {"num_classes": 3, "pooling": "mean"},
         "tagging": {"num_classes": 3, "crf": True},
         "embedding": {

@@ -48,7 +48,11 @@ PRETRAINING = [
     ({"train.learning_rate": -1.0}, "train.learning_rate=-1.0"),
     ({"train.learning_rate": float("nan")}, "train.learning_rate=nan"),
     ({"train.optimizer": "adam"}, "adamw, lamb. Received: train.optimizer=adam"),
-    ({"train.schedule": "liner"}, "constant, inverse_sqrt. Received: train.schedule=liner"),
+    ({"train.schedule": "liner"}, "inverse_sqrt, wsd. Received: train.schedule=liner"),
+    (
+        {"train.schedule": "wsd", "train.warmup_fraction": 0.5, "train.decay_fraction": 0.6},
+        "must fit into the run. Received: train.warmup_fraction=0.5, train.decay_fraction=0.6",
+    ),
     ({"train.precision": "float16"}, "float32, mixed_bfloat16"),
     ({"train.warmup_fraction": 1.0}, "train.warmup_fraction=1.0"),
     ({"train.seed": -1}, "train.seed=-1"),

@@ -110,6 +110,7 @@ GIVEN = {
 BACKBONES = {
     "ABCN": lambda: models.ABCNNEncoder(9, 8, variant=0),
     "Bert": lambda: models.BertEncoder(9, 1, 8, 2),
+    "Mode": lambda: models.ModernBertEncoder(9, 1, 8, 2),
     "Dist": lambda: models.BertEncoder(9, 1, 8, 2),
     "Robe": lambda: models.BertEncoder(9, 1, 8, 2),
     "Toke": lambda: models.BertEncoder(9, 1, 8, 2),

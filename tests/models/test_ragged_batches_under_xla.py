@@ -46,6 +46,10 @@ def bert(**options):
     return M.BertEncoder(7, 1, 4, 2, dropout=0.0, seed=0, **options)
 
 
+def modernbert():
+    return M.ModernBertEncoder(7, 2, 4, 2, window=2, seed=0)
+
+
 def gpt2():
     return M.GPT2(7, 1, 4, 2, max_length=8, dropout=0.0, seed=0)
 
@@ -94,6 +98,13 @@ MODELS = {
         lambda: M.HierarchicalAttentionNetwork(7, 2, 3, 3, 3, 3, seed=0),
         {**TEXTS, "token_ids": IDS.reshape(5, 2, 2)},
     ),
+    "ModernBertClassifier": (lambda: M.ModernBertClassifier(modernbert(), 2), TEXTS),
+    "ModernBertPretrainer": (lambda: M.ModernBertPretrainer(modernbert()), MASKED),
+    "ModernBertQuestionAnswerer": (
+        lambda: M.ModernBertQuestionAnswerer(modernbert()),
+        ANSWERS,
+    ),
+    "ModernBertTokenClassifier": (lambda: M.ModernBertTokenClassifier(modernbert(), 3), TAGS),
     "RecurrentClassifier of sentences": (
         lambda: M.RecurrentClassifier(
             M.HierarchicalEncoder(7, 4, min_words=2, sentence_ends=[3], dropout=0.0, seed=0), 2

@@ -282,3 +282,22 @@ print(*((after - before) / 1024 for before, after in zip(peaks, peaks[1:])))
 def test_windows_that_cannot_be_are_named(window, message):
     with pytest.raises(ValueError, match=message):
         windowed_attention(*heads(4), **window)
+
+
+@pytest.mark.parametrize("length", [20, 150])
+def test_packed_examples_do_not_attend_to_each_other(length):
+    query, key, value = heads(length, batch=2)
+    packs = np.sort(np.random.default_rng(3).integers(1, 9, (2, length)), axis=1)
+    found = windowed_attention(query, key, value, 3, 5, pack_ids=packs)
+    dense = ops.convert_to_numpy(window_mask(length, 3, 5))
+    dense = dense & (packs[:, None, :, None] == packs[:, None, None, :])
+    expected = scaled_dot_product_attention(query, key, value, mask=dense)
+    np.testing.assert_allclose(
+        ops.convert_to_numpy(found), ops.convert_to_numpy(expected), atol=1e-5
+    )
+
+
+def test_packed_rows_have_no_global_tokens():
+    query, key, value = heads(20, batch=1)
+    with pytest.raises(ValueError, match="pack_ids are not supported with global tokens"):
+        windowed_attention(query, key, value, 3, 3, global_tokens=1, pack_ids=np.ones((1, 20)))

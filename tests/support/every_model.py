@@ -74,6 +74,10 @@ def _bert(**options):
     return models.BertEncoder(12, 1, 8, 2, dropout=0.0, seed=0, **options)
 
 
+def _modernbert():  # a local layer after a global one
+    return models.ModernBertEncoder(12, 2, 8, 2, window=4, seed=0)
+
+
 def _gpt2(**options):
     return models.GPT2(12, 1, 8, 2, dropout=0.0, seed=0, **options)
 
@@ -102,6 +106,7 @@ BACKBONES = {
         ),
         _one_segment,
     ),
+    "ModernBertEncoder": (_modernbert, _one_segment),
     "RecurrentEncoder": (_recurrent, _one_segment),
     "XLNet": (_xlnet, _texts),
 }
@@ -124,6 +129,22 @@ TASKS = {
         lambda: _one_segment(_labelled),
     ),
     "GPT2LanguageModel": (lambda: models.GPT2LanguageModel(_gpt2()), _one_segment),
+    "ModernBertClassifier": (
+        lambda: models.ModernBertClassifier(_modernbert(), 3),
+        lambda: _one_segment(_labelled),
+    ),
+    "ModernBertPretrainer": (
+        lambda: models.ModernBertPretrainer(_modernbert()),
+        lambda: _one_segment(_masked),
+    ),
+    "ModernBertQuestionAnswerer": (
+        lambda: models.ModernBertQuestionAnswerer(_modernbert()),
+        _answered,
+    ),
+    "ModernBertTokenClassifier": (
+        lambda: models.ModernBertTokenClassifier(_modernbert(), 3),
+        lambda: _one_segment(_tagged),
+    ),
     "RecurrentClassifier": (
         lambda: models.RecurrentClassifier(_recurrent(), 3, dropout=0.0),
         lambda: _one_segment(_labelled),

@@ -11,7 +11,7 @@ def _rate(at, **options):
     return float(learning_rates([at], peak=2.0, **options)[0])
 
 
-@pytest.mark.parametrize("schedule", ["linear", "cosine", "constant"])
+@pytest.mark.parametrize("schedule", ["linear", "cosine", "constant", "wsd"])
 def test_warmup_rises_linearly_from_zero_to_the_peak(schedule):
     at = np.array([0.0, 0.05, 0.1, 0.2])
     rates = learning_rates(at, peak=2.0, warmup_fraction=0.2, schedule=schedule)
@@ -37,6 +37,16 @@ def test_the_inverse_sqrt_schedule_falls_with_the_root_of_the_steps():
     assert _rate(0.05, warmup_fraction=0.1, schedule="inverse_sqrt") == pytest.approx(1.0)
 
 
+def test_the_wsd_schedule_is_constant_and_then_falls_with_one_minus_the_root():
+    options = {"warmup_fraction": 0.1, "schedule": "wsd", "decay_fraction": 0.2}
+    assert _rate(0.05, **options) == pytest.approx(1.0)
+    assert _rate(0.1, **options) == _rate(0.8, **options) == 2.0
+    for at in (0.85, 0.9, 1.0):
+        wanted = 2.0 * (1.0 - ((at - 0.8) / 0.2) ** 0.5)
+        assert _rate(at, **options) == pytest.approx(wanted, abs=1e-6)
+    assert _rate(1.0, warmup_fraction=0.0, schedule="wsd", decay_fraction=0.0) == 2.0
+
+
 def test_without_warmup_the_first_rate_is_the_peak():
     assert _rate(0.0, warmup_fraction=0.0) == 2.0
     assert _rate(0.01, warmup_fraction=0.0) == pytest.approx(2.0 * 0.99)
@@ -47,5 +57,7 @@ def test_the_rate_is_zero_after_the_end_of_the_run():
 
 
 def test_an_unknown_schedule_is_an_error_that_lists_the_known_ones():
-    with pytest.raises(UserError, match="linear, cosine, constant, inverse_sqrt. Received: lin"):
+    with pytest.raises(
+        UserError, match="linear, cosine, constant, inverse_sqrt, wsd. Received: lin"
+    ):
         _rate(0.5, schedule="lin")

@@ -40,8 +40,8 @@ def prepare_folder(
     Args:
         source: See `keras_attn.data.shards.prepare.prepare`.
         folder: See `keras_attn.data.shards.prepare.prepare`.
-        tokenizer: Tokenizer type: "wordpiece" (BERT), "bpe" (GPT-2), "roberta_bpe" (RoBERTa) or
-            "sentencepiece" (XLNet).
+        tokenizer: Tokenizer type: "wordpiece" (BERT), "bpe" (GPT-2), "roberta_bpe" (RoBERTa),
+            "modernbert_bpe" (ModernBERT) or "sentencepiece" (XLNet).
         vocab: A folder with the tokenizer's files, or its single file; None trains a vocabulary.
         vocab_size: Maximum size of a trained vocabulary.
         lowercase: Whether text is lower-cased; by default only with "wordpiece".

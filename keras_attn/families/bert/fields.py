@@ -2,7 +2,7 @@
 
 from keras_attn.declarations import FamilyFields
 from keras_attn.field import Field
-from keras_attn.shared_fields import INITIAL_WEIGHTS, SHAPE
+from keras_attn.shared_fields import INGREDIENTS, INITIAL_WEIGHTS, SHAPE
 
 _MODEL = {
     "size": Field(
@@ -17,6 +17,7 @@ _MODEL = {
     "activation": Field(
         str, "activation of the feed-forward layers: gelu_tanh or gelu_erf; if unset, gelu_tanh"
     ),
+    **INGREDIENTS,
     "norm_first": Field(bool, "pre-norm (True) or post-norm (False, as in BERT); if unset, True"),
     **INITIAL_WEIGHTS,
     "next_sentence": Field(

@@ -23,6 +23,16 @@ PRE_NORM_MASKED_LM = MaskedLMNames(
     "lm_head.dense", "lm_head.layer_norm", "lm_head.bias", "lm_head.decoder"
 )
 
+# The only values that other libraries support of arguments with which a BERT differs from BERT.
+PLAIN = {
+    "positions": "learned",
+    "feed_forward": "dense",
+    "use_bias": True,
+    "norm_bias": True,
+    "first_norm": True,
+    "local_every": None,
+}
+
 
 def encoder_prefix(architecture):
     """Returns the prefix of the names of the encoder."""
@@ -63,6 +73,6 @@ def check_writable(trained, format, **needed):
         format: Name of the library in messages.
         **needed: Arguments of the backbone or the head, and the only value that it supports.
     """
-    needed = {"norm_first": False, "pooling": "cls", **needed}
+    needed = {"norm_first": False, "pooling": "cls", **PLAIN, **needed}
     given = {**needed, **trained.architecture, **trained.heads}
     require_arguments(given, needed, f"{format} supports only BERT models trained with {{}}.")

@@ -99,3 +99,21 @@ class RotaryEmbedding(CheckedLayer):
             "layout": self.layout,
             "max_wavelength": self.max_wavelength,
         }
+
+
+def rotate(position, heads, start=None, position_ids=None):
+    """Applies the position layer to queries or keys `(B, H, T, K)` if it is a `RotaryEmbedding`.
+
+    Args:
+        position: A layer, or None.
+        heads: Queries or keys.
+        start: Integer scalar, the position of the first one; defaults to 0.
+        position_ids: Integers `(T,)` or `(B, T)`, which replace the positions from `start` on.
+    """
+    if not isinstance(position, RotaryEmbedding):
+        return heads
+    if position_ids is None:
+        position_ids = ops.arange(ops.shape(heads)[2], dtype="int32")
+        if start is not None:
+            position_ids = position_ids + ops.cast(start, "int32")
+    return ops.cast(position(heads, position_ids), heads.dtype)

@@ -1,11 +1,12 @@
 """The BERT encoder."""
 
+from collections.abc import Mapping
 from typing import Any, Self
 
 import keras
 from keras import ops
 
-from keras_attn.layers import LearnedPositionEmbedding, TransformerEncoderLayer
+from keras_attn.layers import LearnedPositionEmbedding, RotaryEmbedding, TransformerEncoderLayer
 from keras_attn.layers.layer_norm import LayerNorm
 from keras_attn.layers.neighbours import NeighbourPositions, neighbour_shifts
 from keras_attn.layers.rematerialization import call_layer
@@ -13,7 +14,12 @@ from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer,
 from keras_attn.models.declared_inputs import DeclaredInputs
 from keras_attn.ops import combine_masks, pack_mask, take_positions
 from keras_attn.ops.activations import get_activation, serialize_activation
-from keras_attn.ops.arguments import require_not_negative, require_rates, require_sizes
+from keras_attn.ops.arguments import (
+    require_not_negative,
+    require_positive,
+    require_rates,
+    require_sizes,
+)
 from keras_attn.ops.products import apply_rowwise, linear
 from keras_attn.types import Activation, Shape, Tensor
 
@@ -26,6 +32,7 @@ BERT_SIZES = {
     "base": (12, 768, 12),
     "large": (24, 1024, 16),
 }
+LOCAL_EVERY, WINDOW = 3, 128  # those of ModernBERT
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -61,6 +68,20 @@ class BertEncoder(DeclaredInputs, keras.Model):
         use_pooler: Whether to compute `pooled_output`, which masked language modeling alone does
             not need.
         seed: Integer seed of the initial weights and of dropout.
+        positions: `"learned"`, or `"rotary"`: the attention rotates queries and keys
+            (`RotaryEmbedding`), so that there is no maximum length.
+        feed_forward: `"dense"`, or `"geglu"`: hidden units are gated (`PositionwiseFeedForward`).
+        use_bias: Whether attention and feed-forward layers, and heads with the layers of these,
+            have biases.
+        norm_bias: Whether layer norms have biases.
+        first_norm: With `norm_first`, whether the first layer normalizes the input of its
+            attention, which the norm of the embeddings already does.
+        local_every: Number of layers of which the first one is global and the others are local;
+            defaults to 3 if `window` is given, else all layers are global.
+        window: Number of positions that a local layer attends to: `window // 2` on either side, in
+            `O(T window)` time and memory; defaults to 128 if `local_every` is given.
+        rotary_base: Base of the wavelengths of rotary positions in global layers.
+        local_rotary_base: The same in local layers.
 
     Call arguments:
         inputs: Dictionary of integers.
@@ -84,13 +105,14 @@ class BertEncoder(DeclaredInputs, keras.Model):
             rounding. Defaults to False; must be set before training.
 
     Raises:
-        ValueError: If an argument is out of range, D is not a multiple of H, or T exceeds
-            `max_length`.
+        ValueError: If an argument is out of range, D is not a multiple of H, arguments are
+            incompatible, or T exceeds `max_length` with learned positions.
 
     `build()` needs no shape, as all sizes are known at construction.
 
     Reference:
-        Devlin et al., BERT, 2018, section 3.
+        Devlin et al., BERT, 2018, section 3; `positions` to `local_rotary_base`: Warner et al.,
+        ModernBERT, 2024, section 2.1.
 
     Examples:
         >>> import numpy as np
@@ -109,7 +131,7 @@ class BertEncoder(DeclaredInputs, keras.Model):
         ),
         "cls_positions": "BE",
     }
-    SIZES = BERT_SIZES
+    SIZES: Mapping[str, tuple[int, ...]] = BERT_SIZES
     remat = False
 
     def __init__(
@@ -131,6 +153,15 @@ class BertEncoder(DeclaredInputs, keras.Model):
         use_pooler: bool = True,
         seed: int | None = None,
         name: str | None = "bert_encoder",
+        positions: str = "learned",
+        feed_forward: str = "dense",
+        use_bias: bool = True,
+        norm_bias: bool = True,
+        first_norm: bool = True,
+        local_every: int | None = None,
+        window: int | None = None,
+        rotary_base: float = 10000.0,
+        local_rotary_base: float = 10000.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(name=name, **kwargs)
@@ -141,7 +172,10 @@ class BertEncoder(DeclaredInputs, keras.Model):
             num_heads=num_heads,
             max_length=max_length,
         )
-        require_sizes(optional=True, intermediate_dim=intermediate_dim)
+        require_sizes(
+            optional=True, intermediate_dim=intermediate_dim, local_every=local_every, window=window
+        )
+        require_positive(rotary_base=rotary_base, local_rotary_base=local_rotary_base)
         if hidden_dim % num_heads:
             raise ValueError(
                 "BertEncoder: hidden_dim must be a multiple of num_heads. "
@@ -153,10 +187,27 @@ class BertEncoder(DeclaredInputs, keras.Model):
         require_not_negative(
             layer_norm_epsilon=layer_norm_epsilon, initializer_range=initializer_range
         )
-        if initial_attention not in ("uniform", "neighbours"):
+        for argument, value, choices in (
+            ("initial_attention", initial_attention, ("uniform", "neighbours")),
+            ("positions", positions, ("learned", "rotary")),
+            ("feed_forward", feed_forward, ("dense", "geglu")),
+        ):
+            if value not in choices:
+                raise ValueError(
+                    f"BertEncoder: {argument} must be {' or '.join(map(repr, choices))}. "
+                    f"Received: {argument}={value!r}"
+                )
+        local = local_every is not None or window is not None
+        if initial_attention == "neighbours" and (positions == "rotary" or local):
             raise ValueError(
-                "BertEncoder: initial_attention must be 'uniform' or 'neighbours'. "
-                f"Received: initial_attention={initial_attention!r}"
+                "BertEncoder: initial_attention='neighbours' requires learned positions and global "
+                f"layers. Received: positions={positions!r}, local_every={local_every}, "
+                f"window={window}"
+            )
+        if not first_norm and not norm_first:
+            raise ValueError(
+                "BertEncoder: first_norm=False requires norm_first=True. "
+                f"Received: norm_first={norm_first}"
             )
         self.vocabulary_size = vocabulary_size
         self.num_layers = num_layers
@@ -175,10 +226,20 @@ class BertEncoder(DeclaredInputs, keras.Model):
         self.initial_attention = initial_attention
         self.use_pooler = use_pooler
         self.seed = seed
+        self.positions = positions
+        self.feed_forward = feed_forward
+        self.use_bias = use_bias
+        self.norm_bias = norm_bias
+        self.first_norm = first_norm
+        self.local_every = (local_every or LOCAL_EVERY) if local else None
+        self.window = (window or WINDOW) if local else None
+        self.rotary_base = rotary_base
+        self.local_rotary_base = local_rotary_base
+        self.output_range = initializer_range  # of layers that are added to the residual
 
     @classmethod
     def from_size(cls, size: str, vocabulary_size: int, **kwargs: Any) -> Self:
-        """Creates an encoder of one of the sizes of google-research/bert.
+        """Creates an encoder of one of the `SIZES`, here those of google-research/bert.
 
         Args:
             size: `"tiny"`, `"mini"`, `"small"`, `"medium"`, `"base"` or `"large"`.
@@ -192,8 +253,8 @@ class BertEncoder(DeclaredInputs, keras.Model):
             raise ValueError(
                 f"{cls.__name__}: size must be one of {', '.join(cls.SIZES)}. Received: size={size}"
             )
-        num_layers, hidden_dim, num_heads = cls.SIZES[size]
-        shape = {"num_layers": num_layers, "hidden_dim": hidden_dim, "num_heads": num_heads}
+        names = "num_layers", "hidden_dim", "num_heads", "intermediate_dim"
+        shape = dict(zip(names, cls.SIZES[size], strict=False))
         return cls(vocabulary_size, **{**shape, **kwargs})
 
     def build(self, input_shape: dict[str, Shape] | None = None) -> None:
@@ -201,28 +262,10 @@ class BertEncoder(DeclaredInputs, keras.Model):
             self.seed, self.num_layers + 5
         )
         initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
-        neighbours = self.initial_attention == "neighbours"
-        shifts = neighbour_shifts(self.num_heads) if neighbours else None
         self.build_embeddings(token_seed, position_seed, segment_seed)
         self.seed_generator = dropout_generator(self.dropout, dropout_seed, "embedding_dropout")
         self.norm = _norm(self, "norm")
-        self.encoder_layers = [
-            TransformerEncoderLayer(
-                self.num_heads,
-                self.intermediate_dim,
-                dropout=self.dropout,
-                attention_dropout=self.attention_dropout,
-                activation=self.activation,
-                norm_first=self.norm_first,
-                layer_norm_epsilon=self.layer_norm_epsilon,
-                initial_shifts=shifts,
-                kernel_initializer=initializer,
-                seed=seed,
-                dtype=self.dtype_policy,
-                name=f"layer_{i}",
-            )
-            for i, seed in enumerate(seeds)
-        ]
+        self.encoder_layers = self._make_layers(seeds)
         self.final_norm = _norm(self, "final_norm") if self.norm_first else None
         self.pooler = None
         if self.use_pooler:
@@ -242,6 +285,44 @@ class BertEncoder(DeclaredInputs, keras.Model):
         if self.pooler is not None:
             self.pooler.build((None, self.hidden_dim))
         self.built = True
+
+    def _make_layers(self, seeds):
+        neighbours = self.initial_attention == "neighbours"
+        rotary, local_rotary = self._rotary(self.rotary_base), self._rotary(self.local_rotary_base)
+        layers = []
+        for i, seed in enumerate(seeds):
+            local = self.local_every is not None and i % self.local_every > 0
+            layers.append(
+                TransformerEncoderLayer(
+                    self.num_heads,
+                    self.intermediate_dim,
+                    dropout=self.dropout,
+                    attention_dropout=self.attention_dropout,
+                    activation=self.activation,
+                    norm_first=self.norm_first,
+                    layer_norm_epsilon=self.layer_norm_epsilon,
+                    initial_shifts=neighbour_shifts(self.num_heads) if neighbours else None,
+                    kernel_initializer=keras.initializers.TruncatedNormal(
+                        stddev=self.initializer_range
+                    ),
+                    output_initializer=keras.initializers.TruncatedNormal(stddev=self.output_range),
+                    use_bias=self.use_bias,
+                    norm_bias=self.norm_bias,
+                    normalize_input=self.first_norm or i > 0,
+                    gated=self.feed_forward == "geglu",
+                    position=local_rotary if local else rotary,
+                    window=self.window // 2 if local else None,
+                    seed=seed,
+                    dtype=self.dtype_policy,
+                    name=f"layer_{i}",
+                )
+            )
+        return layers
+
+    def _rotary(self, base):
+        if self.positions != "rotary":
+            return None
+        return RotaryEmbedding("halves", base, dtype=self.dtype_policy, name="rotary")
 
     def build_embeddings(
         self, token_seed: int | None, position_seed: int | None, segment_seed: int | None
@@ -268,6 +349,9 @@ class BertEncoder(DeclaredInputs, keras.Model):
                 shape=(self.num_segments, self.embedding_dim),
                 initializer=seeded_initializer(initializer, segment_seed),
             )
+        self.position_embedding = None
+        if self.positions == "rotary":
+            return
         neighbours = self.initial_attention == "neighbours"
         self.position_embedding = LearnedPositionEmbedding(
             self.max_length,
@@ -293,9 +377,14 @@ class BertEncoder(DeclaredInputs, keras.Model):
 
     def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
         x = self.embed(inputs, training)
-        mask = self._attention_mask(inputs.get("padding_mask"), inputs.get("pack_ids"))
+        local = {name: inputs.get(name) for name in ("padding_mask", "pack_ids")}
+        everywhere = {"attention_mask": self._attention_mask(**local)}
+        rotated = {}
+        if self.positions == "rotary":
+            rotated["position_ids"] = inputs.get("position_ids")
         for layer in self.encoder_layers:
-            x = call_layer(self, layer, x, attention_mask=mask, training=training)
+            masks = everywhere if layer.window is None else local
+            x = call_layer(self, layer, x, **masks, **rotated, training=training)
         if self.norm_first:
             x = apply_rowwise(self.final_norm, x)
         outputs = {"sequence_output": x}
@@ -315,7 +404,8 @@ class BertEncoder(DeclaredInputs, keras.Model):
         """
         x = ops.take(self.token_embedding, inputs["token_ids"], axis=0)
         x = ops.cast(x, self.compute_dtype)
-        x = self.position_embedding(x, position_ids=inputs.get("position_ids"))
+        if self.position_embedding is not None:
+            x = self.position_embedding(x, position_ids=inputs.get("position_ids"))
         if self.segment_embedding is not None:
             x = self._add_segments(x, inputs.get("segment_ids"))
         return drop(apply_rowwise(self.norm, x), self.dropout, self.seed_generator, training)
@@ -328,7 +418,7 @@ class BertEncoder(DeclaredInputs, keras.Model):
         return x + linear(chosen, self.segment_embedding)
 
     def _attention_mask(self, padding_mask, pack_ids):
-        """Returns one mask for all layers, `(B, 1, 1 or T, T)`, or None."""
+        """Returns one mask for all global layers, `(B, 1, 1 or T, T)`, or None."""
         if padding_mask is not None:
             padding_mask = padding_mask[:, None, None, :]
         packs = None if pack_ids is None else pack_mask(pack_ids)[:, None]
@@ -353,8 +443,22 @@ class BertEncoder(DeclaredInputs, keras.Model):
             "initial_attention": self.initial_attention,
             "use_pooler": self.use_pooler,
             "seed": self.seed,
+            "positions": self.positions,
+            "feed_forward": self.feed_forward,
+            "use_bias": self.use_bias,
+            "norm_bias": self.norm_bias,
+            "first_norm": self.first_norm,
+            "local_every": self.local_every,
+            "window": self.window,
+            "rotary_base": self.rotary_base,
+            "local_rotary_base": self.local_rotary_base,
         }
 
 
 def _norm(encoder, name):
-    return LayerNorm(epsilon=encoder.layer_norm_epsilon, dtype=encoder.dtype_policy, name=name)
+    return LayerNorm(
+        epsilon=encoder.layer_norm_epsilon,
+        center=encoder.norm_bias,
+        dtype=encoder.dtype_policy,
+        name=name,
+    )

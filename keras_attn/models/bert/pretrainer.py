@@ -113,13 +113,17 @@ class BertPretrainer(TaskModel, keras.Model):
             activation=backbone.activation
             if self.mlm_activation is None
             else get_activation(self.mlm_activation),
+            use_bias=getattr(backbone, "use_bias", True),
             kernel_initializer=seeded_initializer(initializer, seeds[0]),
             dtype=self.dtype_policy,
             name="mlm_dense",
         )
         self.mlm_dense.build((None, backbone.hidden_dim))
         self.mlm_norm = LayerNorm(
-            epsilon=backbone.layer_norm_epsilon, dtype=self.dtype_policy, name="mlm_norm"
+            epsilon=backbone.layer_norm_epsilon,
+            center=getattr(backbone, "norm_bias", True),
+            dtype=self.dtype_policy,
+            name="mlm_norm",
         )
         self.mlm_norm.build((None, size))
         self.mlm_bias = self.add_weight(

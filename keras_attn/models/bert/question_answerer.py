@@ -86,9 +86,19 @@ class BertQuestionAnswerer(TaskModel, keras.Model):
 
     def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
         outputs = self.backbone(self.backbone.select_inputs(inputs), training=training)
-        logits = self.span_dense(outputs["sequence_output"])
+        logits = self.span_dense(self.transform(outputs["sequence_output"]))
         allowed = ops.expand_dims(_answer_mask(inputs), -1)
         return {**outputs, "span_logits": ops.where(allowed, logits, MASKED)}
+
+    def transform(self, hidden: Tensor) -> Tensor:
+        """Returns the vectors from which the ends of answers are predicted.
+
+        A subclass whose head has more layers overrides it.
+
+        Args:
+            hidden: Hidden states `(B, T, D)`.
+        """
+        return hidden
 
     @property
     def metric_names(self) -> list[str]:

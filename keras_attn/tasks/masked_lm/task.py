@@ -7,6 +7,7 @@ from keras_attn.tasks.contract import Plan, Task
 from keras_attn.tasks.masked_lm.mask_filler import MaskFiller
 from keras_attn.tasks.model_arguments import require_float32, with_defaults
 from keras_attn.tasks.pretraining.initial_weights import initializer_of
+from keras_attn.tasks.pretraining.masked_examples import ONE_SEGMENT
 from keras_attn.tasks.pretraining.masked_splits import (
     check_masking,
     max_predictions,
@@ -88,7 +89,8 @@ def _heads(run):
     """Returns the arguments of the head."""
     if run.resumed:
         return run.saved.get("heads", {"next_sentence": True, "tie_embeddings": True})
-    start, two = run.pretrained, run.config.data.segments != "full_sentences"
+    start, segments = run.pretrained, run.config.data.segments
+    two = segments not in ONE_SEGMENT
     known = start.heads if start and start.task == "masked_lm" else {}
     next_sentence, ordered = run.config.model.get("next_sentence", False), _ordered(run.config)
     if next_sentence is None:
@@ -96,7 +98,7 @@ def _heads(run):
     if next_sentence and not two:
         raise UserError(
             "model.next_sentence=True requires two segments per row. "
-            "Received: data.segments=full_sentences"
+            f"Received: data.segments={segments}"
         )
     if ordered and not next_sentence:
         raise UserError(

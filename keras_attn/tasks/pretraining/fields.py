@@ -32,9 +32,10 @@ MASKED = {
     "segments": Field(
         str,
         "segments of a sequence: next_sentence (two; BERT), sentence_order (two, half of them "
-        "swapped; ALBERT) or full_sentences (one; RoBERTa); if unset, next_sentence, or "
-        "full_sentences where documents have one sentence",
-        choices=("next_sentence", "sentence_order", "full_sentences"),
+        "swapped; ALBERT), full_sentences (one; RoBERTa) or documents (one document or a part of "
+        "one, for data.pack; ModernBERT); if unset, next_sentence, or full_sentences where "
+        "documents have one sentence",
+        choices=("next_sentence", "sentence_order", "full_sentences", "documents"),
         chosen=True,
     ),
 }

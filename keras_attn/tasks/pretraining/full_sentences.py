@@ -1,4 +1,4 @@
-"""Rows of consecutive full sentences, which may cross document boundaries."""
+"""Rows of consecutive full sentences, which may cross document boundaries, or of documents."""
 
 import bisect
 from dataclasses import dataclass
@@ -61,3 +61,26 @@ def make_full_rows(shard, *, length, separator, rng):
         lengths.append(stop - at)
         at = stop + (stop < len(ids) and borders[stop])
     return ids, Rows(np.array(starts, np.int64), np.array(lengths, np.int32))
+
+
+def make_document_rows(shard, *, length):
+    """Splits the documents of a shard into rows of one document each.
+
+    Rows of a long document are filled, except for the last one; packing of several examples into a
+    row fills it with other documents.
+
+    Args:
+        shard: `keras_attn.data.shards.shard_files.Shard`.
+        length: Maximum number of tokens of a row, with [CLS] and [SEP]; at least 3.
+
+    Returns:
+        `Rows` of the tokens of the shard, in their order.
+    """
+    room = length - 2
+    ends = np.asarray(shard.sentence_ends, np.int64)[np.asarray(shard.document_ends) - 1]
+    starts = np.concatenate([np.zeros(1, np.int64), ends])[: len(ends)]
+    counts = -(-(ends - starts) // room)
+    part = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    start = np.repeat(starts, counts) + part * room
+    size = np.minimum(room, np.repeat(ends, counts) - start)
+    return Rows(start, size.astype(np.int32))

@@ -12,7 +12,7 @@ from keras_attn.data.packing import PackedExamples, pack
 from keras_attn.data.shards.shard_files import read_index, shard_reader
 from keras_attn.errors import UserError
 from keras_attn.io.json_files import read_if_complete, write_json
-from keras_attn.tasks.pretraining.full_sentences import make_full_rows
+from keras_attn.tasks.pretraining.full_sentences import make_document_rows, make_full_rows
 from keras_attn.tasks.pretraining.pairs import make_pairs
 from keras_attn.tasks.pretraining.rows import (
     Recent,
@@ -28,7 +28,8 @@ from keras_attn.tasks.pretraining.sentence_order import make_ordered_pairs
 # choose_rows changes.
 _PAIRS_VERSION = 1
 _PAIRS, _MASKS = 1, 2  # random streams; ORDER is another
-SEGMENTS = ("next_sentence", "sentence_order", "full_sentences")
+SEGMENTS = ("next_sentence", "sentence_order", "full_sentences", "documents")
+ONE_SEGMENT = ("full_sentences", "documents")
 
 
 class PretrainingExamples:
@@ -50,7 +51,8 @@ class PretrainingExamples:
         mask_rate, random_rate: See `Masker`.
         segments: Content of a row: "next_sentence", two segments, the second one random in half of
             the rows; "sentence_order", two consecutive segments, swapped in half of the rows;
-            "full_sentences", one segment, without `next_sentence_label`.
+            "full_sentences", one segment, without `next_sentence_label`; "documents", the same with
+            a document or a part of one.
         pack: Maximum number of examples per row; if above 1, see `keras_attn.data.packing.pack`,
             and P covers all examples of a row.
         seed: Non-negative int.
@@ -109,7 +111,7 @@ class PretrainingExamples:
         self._counts = self._count_rows(folder, index)
         self.num_examples = int(self._counts.sum())
         if not self.num_examples:
-            needed = "one sentence" if segments == "full_sentences" else "two sentences"
+            needed = "one sentence" if segments in ONE_SEGMENT else "two sentences"
             raise UserError(
                 f"The text must have at least {needed}. "
                 f"Received: folder={folder}, segments={segments}"
@@ -145,7 +147,7 @@ class PretrainingExamples:
         )
 
     def _masked(self, ids, examples, epoch, shard, first):
-        lay_out = lay_out_rows if self.segments == "full_sentences" else lay_out_pairs
+        lay_out = lay_out_rows if self.segments in ONE_SEGMENT else lay_out_pairs
         batch = lay_out(ids, examples, self._tokenizer, self.length)
         masked = self._masker(
             batch["token_ids"], examples.tokens, epoch_seed(self.seed, epoch, _MASKS, shard), first
@@ -160,6 +162,8 @@ class PretrainingExamples:
         if self.segments == "full_sentences":
             separator = self._tokenizer.sep_id
             ids, rows = make_full_rows(data, length=self.length, separator=separator, rng=rng)
+        elif self.segments == "documents":
+            rows = make_document_rows(data, length=self.length)
         else:
             make = make_pairs if self.segments == "next_sentence" else make_ordered_pairs
             rows = make(data, length=self.length, short_fraction=self.short_fraction, rng=rng)

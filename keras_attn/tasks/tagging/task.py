@@ -188,7 +188,7 @@ class Tagging(Task):
         }
 
     def for_other_libraries(self, trained):
-        if trained.heads["crf"] or trained.heads["word_vector"] != "first":
+        if trained.heads.get("crf") or trained.heads.get("word_vector", "first") != "first":
             raise UserError(
                 "Other libraries predict the tag of a word from its first token, without a "
                 "conditional random field. Models with model.crf=True or model.word_vector=mean "

@@ -82,8 +82,8 @@ _TRANSLATING = {
     ),
     "schedule": Field(
         "inverse_sqrt",
-        "learning rate schedule after warmup: inverse_sqrt, linear, cosine or constant",
-        choices=("linear", "cosine", "constant", "inverse_sqrt"),
+        "learning rate schedule after warmup: inverse_sqrt, linear, cosine, constant or wsd",
+        choices=TRAINING["schedule"].choices,
     ),
 }
 _DECODING = {

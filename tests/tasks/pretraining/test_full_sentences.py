@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_attn.tasks.pretraining.full_sentences import make_full_rows
+from keras_attn.tasks.pretraining.full_sentences import make_document_rows, make_full_rows
 from keras_attn.tasks.pretraining.masked_examples import lay_out_rows
 from tests.support.sentence_pairs import make_shard, random_documents
 
@@ -77,3 +77,16 @@ def test_rows_are_laid_out_with_their_specials():
         assert row.tolist() == expected + [-1] * (8 - len(expected))
     np.testing.assert_array_equal(batch["padding_mask"], batch["token_ids"] != -1)
     assert not batch["segment_ids"].any() and "next_sentence_label" not in batch
+
+
+@pytest.mark.parametrize("length", [3, 8, 40, 1000])
+def test_rows_of_documents_have_all_tokens_of_one_document_each(length):
+    documents = random_documents(3, count=60)
+    rows = make_document_rows(make_shard(documents), length=length)
+    found = [list(range(a, a + n)) for a, n in zip(rows.start, rows.length, strict=True)]
+    expected, at = [], 0
+    for document in documents:
+        tokens = list(range(at, at + sum(document)))
+        at += len(tokens)
+        expected += [tokens[i : i + length - 2] for i in range(0, len(tokens), length - 2)]
+    assert found == expected
