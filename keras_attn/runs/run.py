@@ -212,21 +212,20 @@ class Run:
             self.say(f"parts of pretrained that are not used: {unused}")
         return trained
 
-    def load(self, source, name):
-        """Loads another trained model for inference.
+    def read(self, source, name):
+        """Reads another trained model.
 
         Args:
             source: A workdir, or a folder of another library.
             name: Name of the field, for messages.
 
         Returns:
-            The result of `Task.load`, and the SHA-256 of the weights.
+            `TrainedModel`.
         """
         try:
-            trained = read_ready(source)
+            return read_ready(source)
         except UserError as error:
             raise UserError(f"{name}: {error}") from None
-        return TASKS[trained.task].load(trained, "float32"), trained.sha256
 
     def _set_lowercase(self):
         data = self.config.data
