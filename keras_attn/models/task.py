@@ -36,14 +36,16 @@ class Losses(DeclaredInputs):
 
     If the loss of a row depends on other rows, `gathered_outputs` names the outputs that the loss
     requires of the global batch. `loss_errors` and `metric_sums` then receive a batch with
-    `gathered_<name>`, `gathered_sample_weight` and `gathered_label` of all rows, and
-    `gathered_start`, the number of the first row of their part of it. The gradient of the error of
-    a part must be that of the error of all rows.
+    `gathered_<name>` of all rows for these outputs and for the entries `gathered_inputs` of the
+    batch, and `gathered_start`, the number of the first row of their part of it. The gradient of
+    the error of a part must be that of the error of all rows.
 
     Sums and weights are float32 scalars. `sample_weight (B,)` in the batch multiplies all errors
     and weights of a row; 0 excludes the row. If rows contain several examples
     (`keras_attn.data.packing.pack`), it is `(B, E)`, like labels.
     """
+
+    gathered_inputs: tuple[str, ...] = ("sample_weight", "label")
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         # The model is built here, where the scope of a strategy is active. `fit` would call an

@@ -90,7 +90,6 @@ def test_logits_stay_with_their_rows_in_windows_and_packed_rows():
     "task, field",
     [
         ("tagging", "data.group"),
-        ("embedding", "train.teacher"),
         ("embedding", "data.group"),
         ("reading_comprehension", "train.teacher"),
         ("reading_comprehension", "data.group"),

@@ -157,7 +157,7 @@ class TensorFlowStep(Step):
             2021.
         """
         own = self._outputs(*variables, batch, seed)
-        own |= {name: batch[name] for name in ("sample_weight", "label") if name in batch}
+        own |= {name: batch[name] for name in self.model.gathered_inputs if name in batch}
         rows = {
             f"gathered_{name}": tf.reshape(x, tf.concat([[-1], tf.shape(x)[2:]], 0))
             for name, x in own.items()

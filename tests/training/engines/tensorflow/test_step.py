@@ -253,17 +253,39 @@ class PairsOfTexts:
         }
 
 
-@pytest.mark.parametrize("loss", quick(["in_batch_negatives", "cosent"], "in_batch_negatives"))
-def test_in_batch_losses_are_of_the_global_batch_for_any_split(loss):
+class PairsWithTeacher(PairsOfTexts):
+    def rows(self, start, stop):
+        numbers = np.arange(2 * start, 2 * stop, dtype=np.int32).reshape(-1, 2) % (2 * ROWS)
+        vectors = np.sin(1.0 + numbers[..., None] * np.arange(1, 4)).astype(np.float32)
+        teacher = {"teacher_embedding": vectors, "text_numbers": numbers}
+        return {**super().rows(start, stop), **teacher}
+
+
+@pytest.mark.parametrize(
+    "loss, source",
+    quick(
+        [
+            ("in_batch_negatives", PairsOfTexts),
+            ("cosent", PairsOfTexts),
+            ("cosine", PairsWithTeacher),
+        ],
+        ("in_batch_negatives", PairsOfTexts),
+    ),
+)
+def test_in_batch_losses_are_of_the_global_batch_for_any_split(loss, source):
     def model():
         backbone = BertEncoder(12, 1, 8, 2, dropout=0.0, use_pooler=False, seed=0)
-        return TextEmbedder(backbone, loss=loss, symmetric=loss != "cosent", seed=1)
+        return TextEmbedder(
+            backbone,
+            loss=loss,
+            symmetric=loss != "cosent",
+            distillation=0.5 * (source is PairsWithTeacher),
+            seed=1,
+        )
 
     found = {}
     for replicas, accumulate, jit in ((1, 1, False), (2, 1, False), (1, 4, True), (2, 2, False)):
-        step, trained, feed = _trainer(
-            model, PairsOfTexts(), replicas, accumulate=accumulate, jit=jit
-        )
+        step, trained, feed = _trainer(model, source(), replicas, accumulate=accumulate, jit=jit)
         records = step.run(feed, 0, [0.5, 0.5])
         values = [record["loss"] for record in records]
         weights = np.concatenate([np.ravel(v) for v in trained.trainable_variables])
