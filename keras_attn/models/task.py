@@ -30,6 +30,8 @@ class Losses(DeclaredInputs):
     - `metric_sums(outputs, batch)`: `{name: (sum, weight)}`.
     - `metric_names`: names that `fit` reports: `<loss>_loss` and the names of metrics.
 
+    `constants` are the variables of other models that `call` reads, such as those of a teacher.
+
     Weights of the model may only be read in `call`, which puts what the loss needs of them into its
     outputs: the log-likelihood of a conditional random field, or its transitions. The engines
     differentiate `loss_errors` by the outputs; weights that it reads itself would not be trained.
@@ -110,6 +112,11 @@ class Losses(DeclaredInputs):
     def gathered_outputs(self) -> tuple[str, ...]:
         """Names of the outputs whose rows of the global batch `loss_errors` reads."""
         return ()
+
+    @property
+    def constants(self) -> list[keras.Variable]:
+        """Variables that `call` reads and that are not part of the model; none by default."""
+        return []
 
     @property
     def metrics(self) -> list[keras.Metric]:

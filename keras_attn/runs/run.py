@@ -258,15 +258,16 @@ class Run:
         for config in (self.config, self.resolved):
             functools.reduce(operator.getitem, groups, config)[name] = value
 
-    def fit_memory(self, architecture, heads=None):
+    def fit_memory(self, architecture, heads=None, teacher=None):
         """Chooses `train.accumulate` and lowers `eval.batch_size` to fit into free memory.
 
         Args:
             architecture: Arguments of the backbone, with `vocabulary_size`.
             heads: Arguments of the head; None: its parameters are not counted.
+            teacher: `TrainedModel` that runs in each step, or None.
         """
         chosen = choose_sizes(
-            self.task, self.family, architecture, self.config, self.engine, self.say, heads
+            self.task, self.family, architecture, self.config, self.engine, self.say, heads, teacher
         )
         chosen = [int(number) for number in self.engine.broadcast(chosen)]
         for path, value in zip(("train.accumulate", "eval.batch_size"), chosen, strict=True):

@@ -40,18 +40,19 @@ MASKED = {
 }
 
 
-def pretraining_fields(family, data):
+def pretraining_fields(family, data, training=()):
     """Returns the config fields of a pretraining task.
 
     Args:
         family: `FamilyFields` of the family.
         data: `Field`s of `config.data`.
+        training: `Field`s of `config.train` in addition to the shared ones.
     """
     return {
         **run_fields(describe_sources([family])),
         "data": data,
         "model": {**family_field(family), **family.model},
-        "train": TRAINING,
+        "train": {**TRAINING, **dict(training)},
         "eval": {**EVAL, **LIMIT},
         "checkpoint": CHECKPOINT,
     }
