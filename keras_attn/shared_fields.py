@@ -282,6 +282,23 @@ TRAINING = {
     ),
     "jit": Field(False, "whether to compile the training step with XLA"),
 }
+DISTILLATION = {
+    "teacher": Field(
+        str,
+        "trained model to distill (teacher), for the same task with the same labels or vocabulary: "
+        "a workdir, or a checkpoint of another library; if unset, none",
+    ),
+    "distillation": Field(
+        float,
+        "weight of the distillation loss with train.teacher, and 1 minus that of the label loss; "
+        "if unset, 0.5",
+        low=0,
+        high=1,
+    ),
+    "distillation_temperature": Field(
+        float, "softmax temperature of the distillation loss; if unset, 2", above=0
+    ),
+}
 CHECKPOINT = {
     "every": Field(
         int, "steps between checkpoints; if unset, every five minutes", above=0, resume="any"

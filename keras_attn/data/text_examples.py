@@ -78,8 +78,8 @@ class TextExamples:
         row_fields: Further entries of a batch by name: arrays `(N, ...)`.
         token_labels: int32 class indices of the tokens, aligned with `tokens.ids`, instead of
             `labels`; -1 for tokens without a label.
-        token_fields: Further entries of a batch by name: int32 arrays of positive numbers, aligned
-            with `tokens.ids`. They are 0 for special tokens, padding and second texts.
+        token_fields: Further entries of a batch by name: arrays `(tokens, ...)`, aligned with
+            `tokens.ids`. They are 0 for special tokens, padding and second texts.
 
     Attributes:
         batch_size: As given.
@@ -130,7 +130,8 @@ class TextExamples:
         self.text_lengths = tokens.row_lengths
         self._labels = None if labels is None else np.asarray(labels)
         self._row_fields = row_fields or {}
-        self._token_labels, self._token_fields = token_labels, token_fields or {}
+        self._token_labels = None if token_labels is None else np.asarray(token_labels, np.int32)
+        self._token_fields = token_fields or {}
         self._weights = np.ones(len(texts), np.float32) if weights is None else weights
         if windows is not None:
             check_windows(windows, length, text_pairs)
@@ -155,7 +156,7 @@ class TextExamples:
             Dictionary of `token_ids`, `segment_ids`, `padding_mask` int32 `(B, T)`, `sample_weight`
             float32 `(B,)` and, if there are labels, `label` `(B,)`, or for labels of tokens
             `(B, T)`, with -1 for special tokens, padding and second texts; `row_fields` `(B, ...)`
-            and `token_fields` `(B, T)`. T is the smallest bucket that fits every row.
+            and `token_fields` `(B, T, ...)`. T is the smallest bucket that fits every row.
         """
         epoch, number = divmod(index, self.num_batches)
         order = self._epoch_order(epoch)
@@ -211,7 +212,8 @@ class TextExamples:
             places = (starts[rows][:, None] + column - begin)[inside]
             ids[inside] = tokens[places]
             for name, values, default in fields:
-                arrays[name] = np.full(ids.shape, default, np.int32)
+                shape = *ids.shape, *values.shape[1:]
+                arrays[name] = np.full(shape, default, values.dtype)
                 arrays[name][inside] = values[places]
             return begin
 

@@ -17,6 +17,7 @@ from keras_attn.ops.arguments import (
     require_sizes,
 )
 from keras_attn.ops.cross_entropy import hits
+from keras_attn.ops.divergence import sigmoid_divergence, softmax_divergence
 from keras_attn.types import Shape, Tensor
 
 
@@ -216,16 +217,10 @@ class Classifier(TaskModel, keras.Model):
     def _distillation_errors(self, logits, teacher):
         if self._regression:
             return ops.square((logits - teacher)[..., 0] / self.label_deviation)
-        temperature = self.distillation_temperature
-        logits, teacher = logits / temperature, teacher / temperature
         if self.multilabel:
-            divergences = ops.sigmoid(teacher) * (teacher - logits)
-            divergences += ops.softplus(logits) - ops.softplus(teacher)
-            divergences = ops.mean(divergences, axis=-1)
-        else:
-            divergences = ops.sum(ops.softmax(teacher) * (teacher - logits), axis=-1)
-            divergences += ops.logsumexp(logits, axis=-1) - ops.logsumexp(teacher, axis=-1)
-        return temperature**2 * divergences
+            found = sigmoid_divergence(logits, teacher, self.distillation_temperature)
+            return ops.mean(found, axis=-1)
+        return softmax_divergence(logits, teacher, self.distillation_temperature)
 
     def metric_sums(
         self, outputs: dict[str, Tensor], batch: dict[str, Tensor]

@@ -30,20 +30,24 @@ class Losses(DeclaredInputs):
     - `metric_sums(outputs, batch)`: `{name: (sum, weight)}`.
     - `metric_names`: names that `fit` reports: `<loss>_loss` and the names of metrics.
 
+    `constants` are the variables of other models that `call` reads, such as those of a teacher.
+
     Weights of the model may only be read in `call`, which puts what the loss needs of them into its
     outputs: the log-likelihood of a conditional random field, or its transitions. The engines
     differentiate `loss_errors` by the outputs; weights that it reads itself would not be trained.
 
     If the loss of a row depends on other rows, `gathered_outputs` names the outputs that the loss
     requires of the global batch. `loss_errors` and `metric_sums` then receive a batch with
-    `gathered_<name>`, `gathered_sample_weight` and `gathered_label` of all rows, and
-    `gathered_start`, the number of the first row of their part of it. The gradient of the error of
-    a part must be that of the error of all rows.
+    `gathered_<name>` of all rows for these outputs and for the entries `gathered_inputs` of the
+    batch, and `gathered_start`, the number of the first row of their part of it. The gradient of
+    the error of a part must be that of the error of all rows.
 
     Sums and weights are float32 scalars. `sample_weight (B,)` in the batch multiplies all errors
     and weights of a row; 0 excludes the row. If rows contain several examples
     (`keras_attn.data.packing.pack`), it is `(B, E)`, like labels.
     """
+
+    gathered_inputs: tuple[str, ...] = ("sample_weight", "label")
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         # The model is built here, where the scope of a strategy is active. `fit` would call an
@@ -108,6 +112,11 @@ class Losses(DeclaredInputs):
     def gathered_outputs(self) -> tuple[str, ...]:
         """Names of the outputs whose rows of the global batch `loss_errors` reads."""
         return ()
+
+    @property
+    def constants(self) -> list[keras.Variable]:
+        """Variables that `call` reads and that are not part of the model; none by default."""
+        return []
 
     @property
     def metrics(self) -> list[keras.Metric]:

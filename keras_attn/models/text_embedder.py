@@ -9,11 +9,17 @@ from keras import ops
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.models.task import TaskModel
 from keras_attn.ops import take_positions
-from keras_attn.ops.arguments import require_numbers, require_positive, require_sizes
+from keras_attn.ops.arguments import (
+    require_numbers,
+    require_positive,
+    require_probabilities,
+    require_sizes,
+)
 from keras_attn.ops.contrastive import (
     cosent_loss,
     cosine_similarity,
     in_batch_losses,
+    similarity_divergences,
     unit_vectors,
 )
 from keras_attn.ops.masks import MASKED
@@ -149,7 +155,7 @@ class EmbeddingHead(keras.layers.Layer):
         return {**super().get_config(), **own}
 
 
-IN_BATCH, COSENT = "in_batch_negatives", "cosent"  # of the global batch
+OVER_BATCH = IN_BATCH, COSENT = "in_batch_negatives", "cosent"  # of the global batch
 LOSSES = (IN_BATCH, COSENT, "cosine", "triplet")
 DEFAULT_LOSS = {"loss": IN_BATCH, "temperature": 0.05, "symmetric": False, "margin": 1.0}
 
@@ -158,9 +164,9 @@ DEFAULT_LOSS = {"loss": IN_BATCH, "temperature": 0.05, "symmetric": False, "marg
 class TextEmbedder(TaskModel, keras.Model):
     """A backbone with an `EmbeddingHead`, trained on groups of related texts.
 
-    The losses over the batch, `"in_batch_negatives"` and `"cosent"`, are those of the global batch
-    also with several devices or gradient accumulation: the engines pass the embeddings of all rows
-    to `loss_errors` (`gathered_outputs`). `fit` supports them on one device.
+    The losses over the batch, `"in_batch_negatives"`, `"cosent"` and distillation, are those of the
+    global batch also with several devices or gradient accumulation: the engines pass the embeddings
+    of all rows to `loss_errors` (`gathered_outputs`). `fit` supports them on one device.
 
     Args:
         backbone: A backbone with a `sequence_output`.
@@ -168,9 +174,13 @@ class TextEmbedder(TaskModel, keras.Model):
         loss: `"in_batch_negatives"` (pairs, or pairs with hard negatives), `"cosent"` or `"cosine"`
             (pairs with scores; mean squared error of the cosine similarity), or `"triplet"`
             (anchor, positive and negative; Euclidean distance).
-        temperature: Divisor of the cosine similarities of in-batch negatives and CoSENT.
+        temperature: Divisor of the cosine similarities of in-batch negatives, CoSENT and
+            distillation.
         symmetric: With in-batch negatives: whether positives are anchors, too.
         margin: Margin of the triplet loss.
+        distillation: Weight of the distillation loss, in [0, 1], in batches with
+            `teacher_embedding`; the other loss has the weight 1 - distillation.
+        distillation_temperature: Softmax temperature of the distillation loss.
         seed: Integer seed of the initial weights; defaults to the backbone's.
 
     Call arguments:
@@ -179,7 +189,9 @@ class TextEmbedder(TaskModel, keras.Model):
             For losses and metrics all of them have an axis of the texts of an example, `(B, N, T)`:
             anchor, positive, and hard negatives; and
             `label` `(B,)` for `"cosent"` and `"cosine"`: the scores;
-            `sample_weight` `(B,)`, optional, 0 for padding rows.
+            `sample_weight` `(B,)`, optional, 0 for padding rows;
+            `teacher_embedding` `(B, N, F)`, optional: embeddings by another model, and
+            `text_numbers` `(B, N)`, integers: equal for equal texts.
         training: Whether dropout is applied.
 
     Returns:
@@ -187,7 +199,8 @@ class TextEmbedder(TaskModel, keras.Model):
         `(B, N, E)` alone.
 
     `fit` requires a dataset of such dictionaries. Loss `embedding`; metric `accuracy` of in-batch
-    negatives: the fraction of anchors whose positive has the highest score.
+    negatives: the fraction of anchors whose positive has the highest score. The distillation loss
+    is that of `keras_attn.ops.contrastive.similarity_divergences`.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -197,6 +210,7 @@ class TextEmbedder(TaskModel, keras.Model):
     """
 
     OWN_INPUTS = {"pooling_mask": "BT"}
+    gathered_inputs = ("sample_weight", "label", "teacher_embedding", "text_numbers")
 
     def __init__(
         self,
@@ -207,12 +221,15 @@ class TextEmbedder(TaskModel, keras.Model):
         temperature: float = 0.05,
         symmetric: bool = False,
         margin: float = 1.0,
+        distillation: float = 0.0,
+        distillation_temperature: float = 2.0,
         seed: int | None = None,
         name: str | None = "text_embedder",
         **kwargs: Any,
     ) -> None:
         super().__init__(backbone, seed, name=name, **kwargs)
-        require_positive(temperature=temperature)
+        require_positive(temperature=temperature, distillation_temperature=distillation_temperature)
+        require_probabilities(distillation=distillation)
         require_numbers(margin=margin)
         if loss not in LOSSES:
             raise ValueError(
@@ -221,6 +238,8 @@ class TextEmbedder(TaskModel, keras.Model):
         self.embedding_head = EmbeddingHead(pooling, steps, self.head_seed, name="embedding_head")
         self.loss_name, self.temperature = loss, temperature
         self.symmetric, self.margin = symmetric, margin
+        self.distillation = distillation
+        self.distillation_temperature = distillation_temperature
 
     @classmethod
     def head_names(cls, steps: Sequence[Mapping[str, Any]] = (), **heads: Any) -> list[str]:
@@ -229,7 +248,8 @@ class TextEmbedder(TaskModel, keras.Model):
     @property
     def gathered_outputs(self) -> tuple[str, ...]:
         """Names of the outputs whose rows of the global batch `loss_errors` reads."""
-        return ("embedding",) if self.loss_name in (IN_BATCH, COSENT) else ()
+        over_batch = self.loss_name in OVER_BATCH or self.distillation
+        return ("embedding",) if over_batch else ()
 
     def build(self, input_shape: dict[str, Shape] | None = None) -> None:
         backbone = self.build_backbone()
@@ -270,19 +290,23 @@ class TextEmbedder(TaskModel, keras.Model):
     def loss_errors(
         self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
     ) -> dict[str, Tensor]:
-        embeddings, weights = outputs["embedding"], _row_weights(batch)
+        embeddings = outputs["embedding"]
+        error = self._label_error(embeddings, batch)
+        if "teacher_embedding" in batch:
+            distilled = self._distillation_error(embeddings, batch)
+            error = (1.0 - self.distillation) * error + self.distillation * distilled
+        return {"embedding": error}
+
+    def _label_error(self, embeddings, batch):
+        weights = _row_weights(batch)
         if self.loss_name == "cosine":
             similarities = cosine_similarity(embeddings[:, 0], embeddings[:, 1])
             errors = ops.square(similarities - ops.cast(batch["label"], "float32"))
-            return {"embedding": ops.sum(errors * weights)}
+            return ops.sum(errors * weights)
         if self.loss_name == "triplet":
             anchor, positive, negative = (embeddings[:, k] for k in range(3))
             errors = _distance(anchor, positive) - _distance(anchor, negative) + self.margin
-            return {"embedding": ops.sum(ops.relu(errors) * weights)}
-        return {"embedding": self._global_error(embeddings, batch)}
-
-    def _global_error(self, embeddings, batch):
-        """Error of the rows of the batch, with the gradient of the error of the global batch."""
+            return ops.sum(ops.relu(errors) * weights)
         rows, weights, inside, scores = _global_rows(embeddings, batch)
         if self.loss_name == COSENT:
             similarities = cosine_similarity(rows[:, 0], rows[:, 1])
@@ -290,9 +314,19 @@ class TextEmbedder(TaskModel, keras.Model):
             value = ops.sum(weights * inside) * ops.stop_gradient(loss)
             return value + ops.sum(weights) * (loss - ops.stop_gradient(loss))
         losses, _ = in_batch_losses(rows, weights, self.temperature, self.symmetric)
-        errors = losses * weights
-        others = ops.sum(errors * (1.0 - inside))
-        return ops.sum(errors * inside) + others - ops.stop_gradient(others)
+        return _own_error(losses * weights, inside)
+
+    def _distillation_error(self, embeddings, batch):
+        rows, weights, inside, _ = _global_rows(embeddings, batch)
+        losses = similarity_divergences(
+            rows,
+            _of_all_rows(batch, "teacher_embedding"),
+            _of_all_rows(batch, "text_numbers"),
+            weights,
+            self.temperature,
+            self.distillation_temperature,
+        )
+        return _own_error(losses * weights, inside)
 
     def metric_sums(
         self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
@@ -314,6 +348,8 @@ class TextEmbedder(TaskModel, keras.Model):
             "temperature": self.temperature,
             "symmetric": self.symmetric,
             "margin": self.margin,
+            "distillation": self.distillation,
+            "distillation_temperature": self.distillation_temperature,
         }
 
 
@@ -347,6 +383,17 @@ def _global_rows(embeddings, batch):
     rows = ops.where(inside[:, None, None], placed, gathered)
     weights = ops.cast(batch["gathered_sample_weight"], "float32")
     return rows, weights, ops.cast(inside, "float32"), batch.get("gathered_label")
+
+
+def _of_all_rows(batch, name):
+    """Returns an entry of the rows of the global batch."""
+    return batch.get(f"gathered_{name}", batch[name])
+
+
+def _own_error(errors, inside):
+    """Returns the error of the rows of this part, with the gradient of the error of all rows."""
+    others = ops.sum(errors * (1.0 - inside))
+    return ops.sum(errors * inside) + others - ops.stop_gradient(others)
 
 
 def _row_weights(batch):

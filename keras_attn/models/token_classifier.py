@@ -9,7 +9,13 @@ from keras_attn.layers.crf import CRF
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.models.task import TaskModel, label_weights
 from keras_attn.ops import sparse_cross_entropy
-from keras_attn.ops.arguments import require_rates, require_sizes
+from keras_attn.ops.arguments import (
+    require_positive,
+    require_probabilities,
+    require_rates,
+    require_sizes,
+)
+from keras_attn.ops.divergence import softmax_divergence
 from keras_attn.types import Shape, Tensor
 
 
@@ -28,6 +34,9 @@ class TokenClassifier(TaskModel, keras.Model):
         crf: Whether a `keras_attn.layers.CRF` follows the dense layer.
         allowed_transitions: With `crf`: booleans `(K, K)` as nested lists, whether a tag (row) may
             be followed by another one (column); defaults to all.
+        distillation: Weight of the distillation loss, in [0, 1], in batches with
+            `teacher_logits`; the loss with respect to the labels has the weight 1 - distillation.
+        distillation_temperature: Softmax temperature of the distillation loss.
         seed: Integer seed of the initial weights and of dropout; defaults to the backbone's.
 
     Call arguments:
@@ -36,7 +45,9 @@ class TokenClassifier(TaskModel, keras.Model):
                 and 0 for other tokens; defaults to a word for each real token;
             `label` `(B, T)`, for losses and metrics: the tag at the first token of each word, and
                 -1 at other tokens;
-            `sample_weight` `(B,)`, optional.
+            `sample_weight` `(B,)`, optional;
+            `teacher_logits` `(B, T, K)`, optional: logits of another model at the tokens with a
+                label.
         training: Whether dropout is applied.
 
     Returns:
@@ -48,6 +59,9 @@ class TokenClassifier(TaskModel, keras.Model):
     `fit` requires a dataset of such dictionaries. Loss `tag`: the mean over words of the
     cross-entropy, or of the negative log-likelihood of the CRF; metric `accuracy` of words, with a
     CRF in training that of the logits.
+
+    The distillation loss is the mean over words of `keras_attn.ops.divergence.softmax_divergence`.
+    With a CRF it trains the logits, its emissions, and not its transitions.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -80,6 +94,8 @@ class TokenClassifier(TaskModel, keras.Model):
         word_vector: str = "first",
         crf: bool = False,
         allowed_transitions: list[list[bool]] | None = None,
+        distillation: float = 0.0,
+        distillation_temperature: float = 2.0,
         seed: int | None = None,
         name: str | None = "token_classifier",
         **kwargs: Any,
@@ -87,6 +103,8 @@ class TokenClassifier(TaskModel, keras.Model):
         super().__init__(backbone, seed, name=name, **kwargs)
         require_sizes(num_classes=num_classes)
         require_rates(dropout=dropout)
+        require_probabilities(distillation=distillation)
+        require_positive(distillation_temperature=distillation_temperature)
         if word_vector not in ("first", "mean"):
             raise ValueError(
                 "TokenClassifier: word_vector must be 'first' or 'mean'. "
@@ -101,6 +119,8 @@ class TokenClassifier(TaskModel, keras.Model):
         self.word_vector = word_vector
         self.crf = crf
         self.allowed_transitions = allowed_transitions
+        self.distillation = distillation
+        self.distillation_temperature = distillation_temperature
 
     @classmethod
     def head_names(cls, crf: bool = False, **heads: Any) -> list[str]:
@@ -154,14 +174,26 @@ class TokenClassifier(TaskModel, keras.Model):
 
     def _predicted(self, logits, inputs):
         if self.crf:
-            words = _first_tokens(inputs)
-            tags, _ = self.crf_layer.decode(logits, mask=words)
-            probabilities = self.crf_layer.marginals(logits, mask=words)
+            tags, _ = self.crf_layer.decode(logits, mask=_first_tokens(inputs))
         else:
             tags = ops.cast(ops.argmax(logits, axis=-1), "int32")
-            probabilities = ops.softmax(logits, axis=-1)
+        probabilities = self.probabilities(logits, inputs)
         chosen = ops.take_along_axis(probabilities, ops.expand_dims(tags, -1), axis=-1)
         return {"tags": tags, "tag_probabilities": ops.squeeze(chosen, -1)}
+
+    def probabilities(self, logits: Tensor, inputs: dict[str, Tensor]) -> Tensor:
+        """Returns the probability of each tag: the softmax, or with `crf` the marginals.
+
+        Args:
+            logits: Output `(B, T, K)`.
+            inputs: See the call arguments.
+
+        Returns:
+            float32 `(B, T, K)`, valid at the first tokens of words.
+        """
+        if self.crf:
+            return self.crf_layer.marginals(logits, mask=_first_tokens(inputs))
+        return ops.softmax(logits, axis=-1)
 
     @property
     def metric_names(self) -> list[str]:
@@ -173,12 +205,20 @@ class TokenClassifier(TaskModel, keras.Model):
     def loss_errors(
         self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
     ) -> dict[str, Tensor]:
-        labels = ops.cast(batch["label"], "int32")
+        labels, words = ops.cast(batch["label"], "int32"), _word_weights(batch)
         if self.crf:
-            weights = label_weights(batch, labels[:, 0])
-            return {"tag": -ops.sum(outputs["log_likelihood"] * weights)}
-        errors = sparse_cross_entropy(ops.maximum(labels, 0), outputs["logits"])
-        return {"tag": ops.sum(errors * _word_weights(batch))}
+            rows = label_weights(batch, labels[:, 0])
+            error = -ops.sum(outputs["log_likelihood"] * rows)
+        else:
+            errors = sparse_cross_entropy(ops.maximum(labels, 0), outputs["logits"])
+            error = ops.sum(errors * words)
+        if "teacher_logits" in batch:
+            distilled = softmax_divergence(
+                outputs["logits"], batch["teacher_logits"], self.distillation_temperature
+            )
+            distilled = ops.sum(distilled * words)
+            error = (1.0 - self.distillation) * error + self.distillation * distilled
+        return {"tag": error}
 
     def metric_sums(
         self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
@@ -198,6 +238,8 @@ class TokenClassifier(TaskModel, keras.Model):
             "word_vector": self.word_vector,
             "crf": self.crf,
             "allowed_transitions": self.allowed_transitions,
+            "distillation": self.distillation,
+            "distillation_temperature": self.distillation_temperature,
         }
 
 

@@ -4,7 +4,11 @@ from keras_attn.ops.activations import gelu_erf, gelu_tanh
 from keras_attn.ops.attention import scaled_dot_product_attention
 from keras_attn.ops.coverage import coverage_loss
 from keras_attn.ops.crf import crf_loss
-from keras_attn.ops.cross_entropy import linear_cross_entropy, sparse_cross_entropy
+from keras_attn.ops.cross_entropy import (
+    LinearTeacher,
+    linear_cross_entropy,
+    sparse_cross_entropy,
+)
 from keras_attn.ops.gather import take_positions
 from keras_attn.ops.masks import as_mask, causal_mask, combine_masks, pack_mask, padding_mask
 from keras_attn.ops.matches import match_matrix
@@ -13,6 +17,7 @@ from keras_attn.ops.positions import sinusoidal_positions
 from keras_attn.ops.weights import masked_softmax
 
 __all__ = [
+    "LinearTeacher",
     "as_mask",
     "causal_mask",
     "combine_masks",

@@ -1,7 +1,8 @@
-"""Losses of embeddings over a global batch: in-batch negatives and CoSENT."""
+"""Losses of embeddings over a global batch: in-batch negatives, CoSENT and distillation."""
 
 from keras import ops
 
+from keras_attn.ops.divergence import softmax_divergence
 from keras_attn.ops.masks import MASKED
 from keras_attn.types import Tensor
 
@@ -94,3 +95,48 @@ def cosent_loss(similarities: Tensor, scores: Tensor, real: Tensor, temperature:
     ordered = ops.logical_and(ordered, ops.logical_and(valid[:, None], valid[None]))
     differences = ops.reshape(ops.where(ordered, differences, MASKED), (-1,))
     return ops.logsumexp(ops.concatenate([ops.zeros((1,), "float32"), differences]))
+
+
+def similarity_divergences(
+    embeddings: Tensor,
+    teacher: Tensor,
+    numbers: Tensor,
+    real: Tensor,
+    temperature: float,
+    distillation_temperature: float,
+) -> Tensor:
+    """Divergence of the similarities of texts from those of the embeddings of a teacher.
+
+    The softmax of the similarities of a text to all other texts of the batch is compared with that
+    of the teacher by `softmax_divergence`. The logits are cosine similarities divided by the
+    temperature, as in `in_batch_losses`. The two embeddings may have different sizes.
+
+    Args:
+        embeddings: `(B, N, E)`: N texts of each example.
+        teacher: `(B, N, F)`.
+        numbers: `(B, N)`, integers: equal for equal texts, which are not compared.
+        real: `(B,)`, 0 for rows that are padding.
+        temperature: Positive number.
+        distillation_temperature: Temperature of the two distributions.
+
+    Returns:
+        float32 `(B,)`: the mean over the texts of each example.
+
+    Reference:
+        Fang et al., SEED: Self-supervised Distillation for Visual Representation, 2021, section
+        3.2, with the batch in place of a queue.
+    """
+    batch, count = ops.shape(numbers)
+    valid, texts = ops.cast(real, "bool"), ops.reshape(numbers, (-1,))
+    candidates = ops.reshape(ops.broadcast_to(valid[:, None], (batch, count)), (-1,))
+    compared = ops.logical_and(ops.not_equal(texts[:, None], texts[None]), candidates[None])
+
+    def logits(vectors):
+        vectors = ops.reshape(vectors, (batch * count, ops.shape(vectors)[-1]))
+        vectors = unit_vectors(vectors)
+        products = ops.matmul(vectors, ops.transpose(vectors)) / temperature
+        return ops.where(compared, products, MASKED)
+
+    found = softmax_divergence(logits(embeddings), logits(teacher), distillation_temperature)
+    found = ops.mean(ops.reshape(found, (batch, count)), axis=1)
+    return ops.where(valid, found, 0.0)

@@ -1,9 +1,11 @@
 """Cross-entropy with integer labels."""
 
+from typing import NamedTuple
+
 from keras import ops
 
 from keras_attn.ops import kernels
-from keras_attn.ops.arguments import require_probabilities, require_sizes
+from keras_attn.ops.arguments import require_positive, require_probabilities, require_sizes
 from keras_attn.ops.block_losses import block_count
 from keras_attn.ops.maxima import safe_max
 from keras_attn.types import Tensor
@@ -48,6 +50,24 @@ def hits(labels, logits):
     return ops.cast(ops.greater_equal(own, safe_max(logits, axis=-1)), "float32")
 
 
+class LinearTeacher(NamedTuple):
+    """Logits of a teacher for `linear_cross_entropy`: `hidden @ table^T + bias`.
+
+    Attributes:
+        hidden: `(R, F)`.
+        table: Output embedding matrix `(V, F)`, in the dtype of `hidden`.
+        bias: float32 `(V,)`, or None.
+        weight: Weight of the divergence from the teacher, in [0, 1].
+        temperature: Softmax temperature of the divergence.
+    """
+
+    hidden: Tensor
+    table: Tensor
+    bias: Tensor | None
+    weight: float
+    temperature: float
+
+
 def linear_cross_entropy(
     labels: Tensor,
     hidden: Tensor,
@@ -55,6 +75,7 @@ def linear_cross_entropy(
     bias: Tensor | None = None,
     label_smoothing: float = 0.0,
     most: int = BLOCK_LOGITS,
+    teacher: LinearTeacher | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Cross-entropy of the logits `hidden @ table^T + bias` without materializing all of them.
 
@@ -68,10 +89,14 @@ def linear_cross_entropy(
         bias: float32 `(V,)`, or None.
         label_smoothing: See `sparse_cross_entropy`.
         most: Number of logits per block.
+        teacher: `LinearTeacher` of the same rows, whose logits are computed in blocks as well; the
+            losses are `(1 - weight) * cross-entropy + weight * softmax_divergence(logits, teacher's
+            logits, temperature)`. They are not differentiated with respect to the teacher. None: no
+            teacher.
 
     Returns:
         Three float32 `(R,)`: the losses; 1 where no logit exceeds the label's, else 0; and
-        the losses without label smoothing. Only the first are differentiable.
+        the cross-entropy without label smoothing and teacher. Only the first are differentiable.
 
     Examples:
         >>> import numpy as np
@@ -87,15 +112,30 @@ def linear_cross_entropy(
     labels = ops.convert_to_tensor(labels, "int32")
     hidden, table = ops.convert_to_tensor(hidden), ops.convert_to_tensor(table)
     bias = None if bias is None else ops.convert_to_tensor(bias, "float32")
-    found = _KERNELS.linear_cross_entropy(labels, hidden, table, bias, label_smoothing, most)
+    arguments = labels, hidden, table, bias, label_smoothing, most, *_of_kernels(teacher)
+    found = _KERNELS.linear_cross_entropy(*arguments)
     return found[0], ops.stop_gradient(found[2]), ops.stop_gradient(found[1])
 
 
-def vocabulary_losses(labels, hidden, table, bias, logits, label_smoothing=0.0):
+def _of_kernels(teacher):
+    """Returns the tensors of a teacher, and weight and temperature."""
+    if teacher is None:
+        return ()
+    require_probabilities(weight=teacher.weight)
+    require_positive(temperature=teacher.temperature)
+    hidden, table = (
+        ops.stop_gradient(ops.convert_to_tensor(x)) for x in (teacher.hidden, teacher.table)
+    )
+    bias = teacher.bias
+    bias = None if bias is None else ops.stop_gradient(ops.convert_to_tensor(bias, "float32"))
+    return (hidden, table, bias), (float(teacher.weight), float(teacher.temperature))
+
+
+def vocabulary_losses(labels, hidden, table, bias, logits, label_smoothing=0.0, teacher=None):
     """`linear_cross_entropy`, or the same from existing logits if these are few.
 
     Args:
-        labels, hidden, table, bias, label_smoothing: As in `linear_cross_entropy`.
+        labels, hidden, table, bias, label_smoothing, teacher: As in `linear_cross_entropy`.
         logits: float32 `(R, V)`. A graph that does not use them elsewhere does not compute them.
 
     Returns:
@@ -103,12 +143,15 @@ def vocabulary_losses(labels, hidden, table, bias, logits, label_smoothing=0.0):
     """
     rows = hidden.shape[0]  # a symbol while Keras infers the shapes of a model on JAX
     if (
-        _GRAPHS
+        teacher is not None
+        or _GRAPHS
         and not _GRAPHS.executing_eagerly()
         or rows is None
         or (isinstance(rows, int) and block_count(rows, table.shape[0], BLOCK_LOGITS) > 1)
     ):
-        return linear_cross_entropy(labels, hidden, table, bias, label_smoothing, BLOCK_LOGITS)
+        return linear_cross_entropy(
+            labels, hidden, table, bias, label_smoothing, BLOCK_LOGITS, teacher
+        )
     losses = sparse_cross_entropy(labels, logits, label_smoothing)
     plain = sparse_cross_entropy(labels, logits) if label_smoothing else losses
     return losses, hits(labels, logits), ops.stop_gradient(plain)

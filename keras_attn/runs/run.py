@@ -212,21 +212,20 @@ class Run:
             self.say(f"parts of pretrained that are not used: {unused}")
         return trained
 
-    def load(self, source, name):
-        """Loads another trained model for inference.
+    def read(self, source, name):
+        """Reads another trained model.
 
         Args:
             source: A workdir, or a folder of another library.
             name: Name of the field, for messages.
 
         Returns:
-            The result of `Task.load`, and the SHA-256 of the weights.
+            `TrainedModel`.
         """
         try:
-            trained = read_ready(source)
+            return read_ready(source)
         except UserError as error:
             raise UserError(f"{name}: {error}") from None
-        return TASKS[trained.task].load(trained, "float32"), trained.sha256
 
     def _set_lowercase(self):
         data = self.config.data
@@ -259,15 +258,16 @@ class Run:
         for config in (self.config, self.resolved):
             functools.reduce(operator.getitem, groups, config)[name] = value
 
-    def fit_memory(self, architecture, heads=None):
+    def fit_memory(self, architecture, heads=None, teacher=None):
         """Chooses `train.accumulate` and lowers `eval.batch_size` to fit into free memory.
 
         Args:
             architecture: Arguments of the backbone, with `vocabulary_size`.
             heads: Arguments of the head; None: its parameters are not counted.
+            teacher: `TrainedModel` that runs in each step, or None.
         """
         chosen = choose_sizes(
-            self.task, self.family, architecture, self.config, self.engine, self.say, heads
+            self.task, self.family, architecture, self.config, self.engine, self.say, heads, teacher
         )
         chosen = [int(number) for number in self.engine.broadcast(chosen)]
         for path, value in zip(("train.accumulate", "eval.batch_size"), chosen, strict=True):

@@ -24,6 +24,7 @@ class StepSize:
         activations: Activations of all layers for the backward pass, per row.
         layer: Activations of the largest layer for the backward pass, per row.
         logits: Logits per row.
+        teacher: `StepSize` of a teacher that predicts the rows of the step, or None.
     """
 
     parameters: int
@@ -32,6 +33,7 @@ class StepSize:
     activations: int
     layer: int
     logits: int
+    teacher: "StepSize | None" = None
 
     def bytes(self, rows, *, accumulate=1, remat=False, half=False, jit=False):
         """Returns the peak memory of a step in bytes.
@@ -53,16 +55,26 @@ class StepSize:
         logits = rows * self.logits
         losses = 3 * logits if logits <= BLOCK_LOGITS else 4 * BLOCK_LOGITS
         losses += 2 * self.output_embeddings
+        if self.teacher:
+            losses += self.teacher.prediction(rows, half)
         return int(OVERHEAD + 4 * (state + activations + losses))
+
+    def prediction(self, rows, half=False):
+        """Returns the number of values that the model stores to predict a batch.
+
+        Args:
+            rows: Number of rows.
+            half: Whether activations have half precision.
+        """
+        activations = rows * 2 * self.layer * (HALF if half else 1)
+        return self.parameters + activations + 2 * min(rows * self.logits, BLOCK_LOGITS)
 
     def evaluation_bytes(self, rows, half=False):
         """Returns the peak memory of the evaluation of a batch, with weights and optimizer."""
-        activations = rows * 2 * self.layer * (HALF if half else 1)
-        losses = 2 * min(rows * self.logits, BLOCK_LOGITS)
-        return int(OVERHEAD + 4 * (3 * self.parameters + activations + losses))
+        return int(OVERHEAD + 4 * (2 * self.parameters + self.prediction(rows, half)))
 
 
-def step_size(task, family, architecture, config, heads=None):
+def step_size(task, family, architecture, config, heads=None, teacher=None):
     """Returns the `StepSize` of a run, for rows of the maximum length.
 
     Args:
@@ -71,7 +83,9 @@ def step_size(task, family, architecture, config, heads=None):
         architecture: Arguments of the backbone, with `vocabulary_size`.
         config: ConfigDict of the run.
         heads: Arguments of the head; None: its parameters are not counted.
+        teacher: `TrainedModel` that runs in each step, or None.
     """
+    known = teacher and (teacher.family, teacher.architecture, config, teacher.heads)
     targets, vocabulary = task.targets(config.data), architecture["vocabulary_size"]
     layers = family.memory(task.name, architecture, heads or {}, config.data.length, targets)
     dim, count = family.output_dim(architecture), task.sequences(config.data)
@@ -82,6 +96,7 @@ def step_size(task, family, architecture, config, heads=None):
         activations=count * layers.activations,
         layer=count * layers.layer,
         logits=targets * vocabulary,
+        teacher=known and step_size(task, *known),
     )
 
 
@@ -91,14 +106,14 @@ def _head_parameters(task, dim, heads):
     return sum((dim + 1) * size for _, size in layers.values())
 
 
-def choose_sizes(task, family, architecture, config, engine, say, heads=None):
+def choose_sizes(task, family, architecture, config, engine, say, heads=None, teacher=None):
     """Chooses the number of micro-batches and the batch size of evaluation.
 
     Args:
         task, family, architecture, config: See `step_size`.
         engine: `Engine` of the run.
         say: Function that prints a line.
-        heads: See `step_size`.
+        heads, teacher: See `step_size`.
 
     Returns:
         `(accumulate, batch_size)`: `train.accumulate`, or if unset the smallest number with which
@@ -110,7 +125,8 @@ def choose_sizes(task, family, architecture, config, engine, say, heads=None):
     free = engine.free_memory()
     if free is None:
         return config.train.accumulate or 1, config.eval.batch_size
-    size, rows = step_size(task, family, architecture, config, heads), config.eval.batch_size
+    size = step_size(task, family, architecture, config, heads, teacher)
+    rows = config.eval.batch_size
     return (
         _accumulate(size, config, engine, free, say),
         rows if task.decodes else _evaluated_rows(size, config, engine, free, say),

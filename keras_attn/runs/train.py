@@ -92,6 +92,8 @@ def _build_model(run, plan):
     )
     model.build()
     model.remat = options.remat
+    if plan.teacher:
+        model.set_teacher(plan.teacher.make_model(options.precision))
     backbone, frozen = getattr(model, "backbone", model), options.get("freeze", 0)
     # The embeddings come before the lowest layer.
     for variables in backbone.variables_by_depth()[: frozen + 1] if frozen else ():

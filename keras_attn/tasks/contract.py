@@ -33,6 +33,8 @@ class Plan:
             no reports.
         rates: Peak learning rates of layers of the task model, by name, in place of
             `train.learning_rate`. These layers have no weight decay.
+        teacher: `TrainedModel` for the same task that the model receives with `set_teacher`; None:
+            no teacher, or one whose predictions are entries of the batches.
     """
 
     architecture: dict
@@ -48,6 +50,7 @@ class Plan:
     notes: Callable | None = None
     finish: Callable | None = None
     rates: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    teacher: Any = None
 
 
 class Task:

@@ -10,13 +10,15 @@ from keras_attn.errors import UserError
 from keras_attn.tasks.pretraining.splits import reading_of
 
 
-def choose_tokenizer(run, texts=None, **options):
+def choose_tokenizer(run, texts=None, default=None, **options):
     """Writes the tokenizer of a new run to its workdir and returns it.
 
     Args:
         run: `Run`.
         texts: Function that returns the texts to train a tokenizer on; None: the tokenizer of the
             prepared text in `data.train`, or one trained on the text in `data.train`.
+        default: Tokenizer to use where one would be trained on the text in `data.train`; None: it
+            is trained.
         **options: Further arguments of the tokenizer training.
 
     Raises:
@@ -40,17 +42,17 @@ def choose_tokenizer(run, texts=None, **options):
                 chosen = (
                     kind.train(texts(), data.vocab_size, lowercase, **options)
                     if texts
-                    else _tokenizer_of_text(data, kind, lowercase, run.say)
+                    else _tokenizer_of_text(data, kind, lowercase, run.say, default)
                 )
             chosen.write(run.workdir.path)
     run.barrier()
     return family.read_tokenizer(run.workdir.path, run.resolved["data"])
 
 
-def _tokenizer_of_text(data, kind, lowercase, say):
-    """Reads the tokenizer of prepared text, or trains one on text."""
+def _tokenizer_of_text(data, kind, lowercase, say, default):
+    """Reads the tokenizer of prepared text, or returns the default or one trained on text."""
     if not is_prepared(data.train):
-        return train_tokenizer(
+        return default or train_tokenizer(
             kind, data.train, data.vocab_size, lowercase, say, **reading_of(data)
         )
     if not tf.io.gfile.exists(posixpath.join(data.train, kind.files[0])):

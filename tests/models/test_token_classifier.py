@@ -101,6 +101,41 @@ def test_the_crf_reads_the_first_tokens_of_words():
     assert float(model.loss_weights(batch)["tag"]) == 0.5 * 3 + 2.0
 
 
+def test_probabilities_are_those_of_all_tags():
+    for crf in (False, True):
+        model = make(crf=crf)
+        if crf:
+            random = np.random.default_rng(1)
+            model.crf_layer.set_weights(
+                [random.normal(size=w.shape) for w in model.crf_layer.weights]
+            )
+        outputs = as_arrays(model(BATCH))
+        found = ops.convert_to_numpy(model.probabilities(outputs["logits"], BATCH))
+        for row in range(2):
+            logits = outputs["logits"][row, FIRST[row]][None]
+            wanted = (
+                ops.convert_to_numpy(model.crf_layer.marginals(logits))[0]
+                if crf
+                else np.exp(log_softmax(logits[0]))
+            )
+            np.testing.assert_allclose(found[row, FIRST[row]], wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize("crf", [False, True])
+def test_the_distillation_loss_is_the_mean_divergence_of_words(crf):
+    batch = {**BATCH, "sample_weight": np.array([0.5, 2.0], "float32")}
+    model = make(crf=crf, distillation=0.3, distillation_temperature=4.0)
+    outputs = model(batch, training=True)
+    alone = float(model.loss_errors(outputs, batch)["tag"])
+    teacher = np.random.default_rng(0).normal(size=(2, 8, 3)).astype("float32")
+    found = float(model.loss_errors(outputs, {**batch, "teacher_logits": teacher})["tag"])
+    logits = ops.convert_to_numpy(outputs["logits"])
+    own, wanted = (log_softmax(x / 4.0) for x in (logits, teacher))
+    divergences = 16 * np.sum(np.exp(wanted) * (wanted - own), axis=-1)
+    expected = np.sum(divergences * FIRST * np.array([[0.5], [2.0]]))
+    assert found == pytest.approx(0.7 * alone + 0.3 * expected, rel=1e-4)
+
+
 def test_every_real_token_is_a_word_without_word_ids():
     model = make(crf=True)
     batch = {name: BATCH[name] for name in ("token_ids", "padding_mask")}
@@ -135,6 +170,8 @@ def test_arguments_are_checked():
             "allowed_transitions require crf=True",
         ),
         ({"num_classes": 2, "dropout": 1.0}, "dropout"),
+        ({"num_classes": 2, "distillation": 1.5}, "distillation"),
+        ({"num_classes": 2, "distillation_temperature": 0.0}, "distillation_temperature"),
     ):
         with pytest.raises(ValueError, match=message):
             TokenClassifier(backbone, **options)

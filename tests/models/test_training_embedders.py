@@ -9,7 +9,12 @@ from keras import ops
 
 from keras_attn.models import BertEncoder
 from keras_attn.models.text_embedder import LOSSES, TextEmbedder
-from keras_attn.ops.contrastive import cosent_loss, cosine_similarity, in_batch_losses
+from keras_attn.ops.contrastive import (
+    cosent_loss,
+    cosine_similarity,
+    in_batch_losses,
+    similarity_divergences,
+)
 
 ROWS = 6
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
@@ -93,20 +98,60 @@ def test_losses_are_weighted_means():
         assert weight == weights.sum() and error / weight == pytest.approx(expected, rel=1e-4)
 
 
-@pytest.mark.parametrize("loss", ["in_batch_negatives", "cosent"])
-def test_the_parts_of_a_batch_sum_to_the_whole(loss):
-    model, batch = make(loss, symmetric=loss != "cosent"), batch_of()
+def with_teacher(batch):
+    teacher = np.random.default_rng(3).normal(size=(ROWS, 2, 3)).astype("float32")
+    numbers = np.arange(2 * ROWS, dtype="int32").reshape(ROWS, 2) % 9
+    return {**batch, "teacher_embedding": teacher, "text_numbers": numbers}
+
+
+def gathered(model, batch, whole):
+    names = [name for name in model.gathered_inputs if name in batch]
+    return {"gathered_embedding": whole, **{f"gathered_{name}": batch[name] for name in names}}
+
+
+# Losses of the batch, and whether there is a teacher.
+OF_BATCH = [
+    ("in_batch_negatives", False),
+    ("cosent", False),
+    ("in_batch_negatives", True),
+    ("cosine", True),
+]
+
+
+def distilled(loss, teacher):
+    model = make(loss, symmetric=loss != "cosent", distillation=0.4 if teacher else 0.0)
+    return model, with_teacher(batch_of()) if teacher else batch_of()
+
+
+def test_the_distillation_loss_is_a_weighted_mean():
+    for loss in ("in_batch_negatives", "cosent", "cosine"):
+        model = make(loss, distillation=0.4, distillation_temperature=3.0, temperature=0.1)
+        batch, weights = with_teacher(batch_of()), batch_of()["sample_weight"]
+        outputs = model(batch)
+        alone = float(model.loss_errors(outputs, batch_of())["embedding"])
+        divergences = similarity_divergences(
+            outputs["embedding"],
+            batch["teacher_embedding"],
+            batch["text_numbers"],
+            weights,
+            0.1,
+            3.0,
+        )
+        expected = 0.6 * alone + 0.4 * np.sum(ops.convert_to_numpy(divergences) * weights)
+        assert float(model.loss_errors(outputs, batch)["embedding"]) == pytest.approx(expected)
+        assert model.gathered_outputs == ("embedding",)
+
+
+@pytest.mark.parametrize("loss, teacher", OF_BATCH)
+def test_the_parts_of_a_batch_sum_to_the_whole(loss, teacher):
+    model, batch = distilled(loss, teacher)
     whole = embeddings_of(model, batch)
-    gathered = {
-        "gathered_embedding": whole,
-        "gathered_sample_weight": batch["sample_weight"],
-        "gathered_label": batch["label"],
-    }
+    rows = gathered(model, batch, whole)
     expected = float(model.loss_errors({"embedding": whole}, batch)["embedding"])
     total, right = 0.0, 0.0
     for start in (0, 2, 4):
         part = {name: x[start : start + 2] for name, x in batch.items()}
-        part |= {**gathered, "gathered_start": np.int32(start)}
+        part |= {**rows, "gathered_start": np.int32(start)}
         outputs = {"embedding": whole[start : start + 2]}
         total += float(model.loss_errors(outputs, part)["embedding"])
         right += float(model.metric_sums(outputs, part).get("accuracy", (0.0,))[0])
@@ -119,17 +164,15 @@ def test_the_gradient_of_a_part_is_that_of_the_whole():
     tf = pytest.importorskip("tensorflow")
     if keras.backend.backend() != "tensorflow":
         pytest.skip("differentiates with TensorFlow")
-    for loss in ("in_batch_negatives", "cosent"):
-        model, batch = make(loss, symmetric=loss != "cosent"), batch_of()
+    for loss, teacher in OF_BATCH:
+        model, batch = distilled(loss, teacher)
         whole = tf.constant(embeddings_of(model, batch))
         with tf.GradientTape() as tape:
             tape.watch(whole)
             error = model.loss_errors({"embedding": whole}, batch)["embedding"]
         expected = tape.gradient(error, whole).numpy()
         part = {name: x[2:4] for name, x in batch.items()} | {
-            "gathered_embedding": whole,
-            "gathered_sample_weight": batch["sample_weight"],
-            "gathered_label": batch["label"],
+            **gathered(model, batch, whole),
             "gathered_start": np.int32(2),
         }
         own = tf.constant(whole[2:4])
@@ -172,6 +215,8 @@ def test_arguments_are_checked():
     for options, message in (
         ({"loss": "other"}, "loss must be one of"),
         ({"temperature": 0.0}, "temperature"),
+        ({"distillation": -0.5}, "distillation"),
+        ({"distillation_temperature": 0.0}, "distillation_temperature"),
     ):
         with pytest.raises(ValueError, match=message):
             make(**options)

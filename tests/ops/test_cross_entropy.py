@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_attn.ops import linear_cross_entropy, sparse_cross_entropy
+from keras_attn.ops import LinearTeacher, linear_cross_entropy, sparse_cross_entropy
 from tests.support.layer_checks import compiled, gradients, in_a_graph
 from tests.support.quick import quick
 
@@ -120,6 +120,56 @@ def test_blocks_give_losses_hits_and_gradients_of_the_formula(blocks, dtype, lab
             assert error < {"float32": 1e-4, "bfloat16": 0.03, "float16": 4e-3}[dtype], name
 
 
+@pytest.mark.parametrize(
+    "most, smoothing, with_bias",
+    quick([(1 << 20, 0.0, True), (7 * 50, 0.1, True), (1, 0.1, False)], (7 * 50, 0.1, True)),
+)
+def test_a_teacher_adds_its_divergence_to_losses_and_gradients(most, smoothing, with_bias):
+    random, rows, classes = np.random.default_rng(1), 20, 50
+    hidden, table, upstream = (
+        random.normal(size=size).astype("float32") for size in ((rows, 6), (classes, 6), rows)
+    )
+    others = [random.normal(size=size).astype("float32") for size in ((rows, 9), (classes, 9))]
+    biases = [random.normal(size=classes).astype("float32") * with_bias for _ in range(2)]
+    labels = random.integers(0, classes, rows).astype("int32")
+
+    def found(hidden, table, bias):
+        own, wanted = (bias, biases[1]) if with_bias else (None, None)
+        teacher = LinearTeacher(*others, wanted, weight=0.3, temperature=2.5)
+        return linear_cross_entropy(labels, hidden, table, own, smoothing, most, teacher)
+
+    arguments = hidden, table, biases[0]
+    exact = [x.astype("float64") for x in (hidden, table, *others)]
+    logits, wanted = exact[0] @ exact[1].T + biases[0], exact[2] @ exact[3].T + biases[1]
+    chances, (q, p) = softmax(logits), (softmax(x / 2.5) for x in (logits, wanted))
+    targets = (1 - smoothing) * np.eye(classes)[labels] + smoothing / classes
+    entropies = -np.sum(targets * np.log(chances), axis=-1)
+    expected = 0.7 * entropies + 0.3 * 2.5**2 * np.sum(p * np.log(p / q), axis=-1)
+    plain = -np.log(chances[np.arange(rows), labels])
+    change = (0.7 * (chances - targets) + 0.3 * 2.5 * (q - p)) * upstream[:, None]
+    gradient = [change @ exact[1], change.T @ exact[0], change.sum(0) * with_bias]
+    for compile_it in (in_a_graph, compiled):
+        tensors = [ops.convert_to_tensor(x) for x in arguments]
+        losses, right, likelihoods = map(ops.convert_to_numpy, compile_it(found)(*tensors))
+        np.testing.assert_allclose(losses, expected, 1e-4)
+        np.testing.assert_allclose(likelihoods, plain, 1e-4)
+        np.testing.assert_array_equal(right, logits.argmax(-1) == labels)
+        function = compile_it(lambda t: ops.sum(ops.multiply(found(*t)[0], upstream)))
+        for own, exact_own in zip(gradients(function, arguments), gradient, strict=True):
+            np.testing.assert_allclose(own, exact_own, 1e-3, 1e-4)
+
+
+def test_a_teacher_of_the_same_logits_has_no_divergence():
+    hidden, table = np.eye(3, 4, dtype="float32") * 90, np.eye(5, 4, dtype="float32")
+    teacher = LinearTeacher(hidden, table, None, weight=1.0, temperature=2.0)
+    losses, *_ = linear_cross_entropy(np.zeros(3, "int32"), hidden, table, teacher=teacher)
+    np.testing.assert_array_equal(ops.convert_to_numpy(losses), 0)
+    for name in ("weight", "temperature"):
+        with pytest.raises(ValueError, match=f"{name}=-1"):
+            wrong = teacher._replace(**{name: -1})
+            linear_cross_entropy(np.zeros(3, "int32"), hidden, table, teacher=wrong)
+
+
 def test_blocks_of_unknown_shape_equal_those_of_a_known_one():
     """A batch of translation has any number of tokens."""
     if keras.config.backend() != "tensorflow":
@@ -148,8 +198,8 @@ def test_blocks_of_unknown_shape_equal_those_of_a_known_one():
             np.testing.assert_allclose(change, (chances - np.eye(50)[labels]) @ table, 1e-4, 1e-5)
 
 
-@pytest.mark.parametrize("jit", [False, True])
-def test_no_tensor_of_a_step_is_as_large_as_all_logits(jit):
+@pytest.mark.parametrize("jit, taught", [(False, False), (True, False), (True, True)])
+def test_no_tensor_of_a_step_is_as_large_as_all_logits(jit, taught):
     if keras.config.backend() != "tensorflow":
         pytest.skip("graphs are TensorFlow's")
     import tensorflow as tf
@@ -157,7 +207,9 @@ def test_no_tensor_of_a_step_is_as_large_as_all_logits(jit):
     rows, classes, most = 64, 1000, 8000
 
     def step(hidden, table):
-        losses = linear_cross_entropy(tf.zeros(rows, tf.int32), hidden, table, most=most)[0]
+        teacher = LinearTeacher(hidden, table, None, 0.5, 2.0) if taught else None
+        labels = tf.zeros(rows, tf.int32)
+        losses = linear_cross_entropy(labels, hidden, table, most=most, teacher=teacher)[0]
         return tf.gradients(losses, [hidden, table])
 
     function = tf.function(step, jit_compile=jit, autograph=False)

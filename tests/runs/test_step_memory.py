@@ -1,6 +1,7 @@
 """The number of micro-batches is chosen by the memory of a step."""
 
 import json
+import types
 
 import pytest
 
@@ -121,6 +122,22 @@ def test_the_estimated_parameters_equal_those_of_the_model(kind, defaults, model
     family, task = family_and_task(kind)
     size = step_size(TASKS[task], FAMILIES[family], {**SHAPE, **max_length}, config)
     assert size.parameters == pytest.approx(model.count_params(), rel=0.06)
+
+
+def test_a_teacher_adds_its_weights_and_the_forward_pass_of_its_layers():
+    config, shape = pretraining_defaults(), {**SHAPE, "max_length": 512}
+    own = TASKS["masked_lm"], FAMILIES["bert"]
+    large = {**shape, "hidden_dim": 64, "num_layers": 5}
+    teacher = types.SimpleNamespace(family=FAMILIES["bert"], architecture=large, heads={})
+    alone, taught = (step_size(*own, shape, config, None, model) for model in (None, teacher))
+    model = BertPretrainer(BertEncoder(**large))
+    model.build()
+    added = [taught.bytes(rows) - alone.bytes(rows) for rows in (1, 9)]
+    assert added[0] > 4 * 0.94 * model.count_params()
+    # Without a gradient no activations are stored: far fewer than for training the teacher.
+    trained = [step_size(*own, large, config).bytes(rows) for rows in (1, 9)]
+    assert 0 < added[1] - added[0] < 0.5 * (trained[1] - trained[0])
+    assert taught.evaluation_bytes(4) == alone.evaluation_bytes(4)
 
 
 @pytest.mark.runs

@@ -1,5 +1,6 @@
 """BERT with its pretraining heads."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -9,8 +10,9 @@ from keras_attn.layers.layer_norm import LayerNorm
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.models.bert.encoder import BertEncoder
 from keras_attn.models.task import TaskModel, label_weights, mask_weights
-from keras_attn.ops import sparse_cross_entropy, take_positions
+from keras_attn.ops import LinearTeacher, sparse_cross_entropy, take_positions
 from keras_attn.ops.activations import get_activation
+from keras_attn.ops.arguments import require_positive, require_probabilities
 from keras_attn.ops.cross_entropy import hits, vocabulary_losses
 from keras_attn.types import Shape, Tensor
 
@@ -29,6 +31,9 @@ class BertPretrainer(TaskModel, keras.Model):
         tie_embeddings: Whether the masked LM output shares the token embeddings, as in BERT, or has
             its own embedding matrix.
         mlm_activation: Activation of the masked language model head; defaults to the backbone's.
+        distillation: Weight of the distillation loss, in [0, 1], in training with a teacher (see
+            `set_teacher`); the cross-entropy of the masked tokens has the weight 1 - distillation.
+        distillation_temperature: Softmax temperature of the distillation loss.
         seed: Integer seed of the initial weights; defaults to the backbone's.
 
     Call arguments:
@@ -45,13 +50,15 @@ class BertPretrainer(TaskModel, keras.Model):
     Returns:
         The backbone's dictionary and, in float32, `mlm_logits` `(B, P, V)` and `nsp_logits`
         `(B, 2)`, or `(B, E, 2)`; with `mask_ids` also `mlm_errors` and `mlm_hits` `(B, P)`: the
-        cross-entropy, and 1 where no logit exceeds the label's.
+        cross-entropy, and 1 where no logit exceeds the label's. In training with a teacher the
+        errors include the distillation loss.
 
     `fit` requires a dataset of such dictionaries. Losses `mlm`, `nsp`; metrics `mlm_accuracy`,
-    `nsp_accuracy`.
+    `nsp_accuracy`. The distillation loss of a masked token is
+    `keras_attn.ops.divergence.softmax_divergence` from the prediction of the teacher.
 
     Reference:
-        Devlin et al., BERT, 2018, section 3.1.
+        Devlin et al., BERT, 2018, section 3.1; Sanh et al., DistilBERT, 2019, section 2.
 
     Examples:
         >>> import numpy as np
@@ -78,6 +85,8 @@ class BertPretrainer(TaskModel, keras.Model):
         next_sentence: bool = True,
         tie_embeddings: bool = True,
         mlm_activation: str | None = None,
+        distillation: float = 0.0,
+        distillation_temperature: float = 2.0,
         seed: int | None = None,
         name: str | None = "bert_pretrainer",
         **kwargs: Any,
@@ -90,7 +99,12 @@ class BertPretrainer(TaskModel, keras.Model):
             )
         self.next_sentence = next_sentence
         self.tie_embeddings = tie_embeddings
+        require_probabilities(distillation=distillation)
+        require_positive(distillation_temperature=distillation_temperature)
         self.mlm_activation = mlm_activation
+        self.distillation = distillation
+        self.distillation_temperature = distillation_temperature
+        self._teacher: Callable[[], BertPretrainer] | None = None
 
     @classmethod
     def head_names(cls, **heads: Any) -> list[str]:
@@ -155,16 +169,18 @@ class BertPretrainer(TaskModel, keras.Model):
     def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
         outputs = self.backbone(self.backbone.select_inputs(inputs), training=training)
         if "mask_positions" in inputs:
-            hidden = self._mlm_hidden(outputs["sequence_output"], inputs["mask_positions"])
-            tied = self.backbone.token_embedding if self.tie_embeddings else self.mlm_embedding
-            table, bias = ops.cast(tied, hidden.dtype), ops.cast(self.mlm_bias, "float32")
+            hidden, table, bias = self._mlm_projection(
+                outputs["sequence_output"], inputs["mask_positions"]
+            )
             # (B P, D) x (V, D) -> (B P, V)
             logits = ops.cast(ops.matmul(hidden, ops.transpose(table)), "float32") + bias
             shape = ops.shape(inputs["mask_positions"])
             outputs["mlm_logits"] = ops.reshape(logits, (*shape, self.backbone.vocabulary_size))
             if "mask_ids" in inputs:
+                teacher = self._linear_teacher(inputs) if training and self._teacher else None
+                labels = ops.reshape(inputs["mask_ids"], (-1,))
                 errors, found, _ = vocabulary_losses(
-                    ops.reshape(inputs["mask_ids"], (-1,)), hidden, table, bias, logits
+                    labels, hidden, table, bias, logits, teacher=teacher
                 )
                 outputs["mlm_errors"] = ops.reshape(errors, shape)
                 outputs["mlm_hits"] = ops.reshape(found, shape)
@@ -172,9 +188,49 @@ class BertPretrainer(TaskModel, keras.Model):
             outputs["nsp_logits"] = self.nsp_dense(outputs["pooled_output"])
         return outputs
 
-    def _mlm_hidden(self, hidden, positions):
+    def _mlm_projection(self, hidden, positions):
+        """Returns what the logits are computed from: hidden states `(B P, D)`, the output embedding
+        matrix `(V, D)` and the bias `(V,)`.
+        """
         x = ops.reshape(take_positions(hidden, positions), (-1, self.backbone.hidden_dim))
-        return self.mlm_norm(self.mlm_dense(x))
+        x = self.mlm_norm(self.mlm_dense(x))
+        tied = self.backbone.token_embedding if self.tie_embeddings else self.mlm_embedding
+        return x, ops.cast(tied, x.dtype), ops.cast(self.mlm_bias, "float32")
+
+    def set_teacher(self, teacher: "BertPretrainer") -> None:
+        """Sets a pretrained model whose predictions of the masked tokens this one learns.
+
+        It predicts the same masked rows in each training step. It is frozen, and neither trained
+        nor saved with this model.
+
+        Args:
+            teacher: Built `BertPretrainer` with the same vocabulary.
+
+        Raises:
+            ValueError: If the vocabularies differ in size.
+        """
+        sizes = [model.backbone.vocabulary_size for model in (teacher, self)]
+        if sizes[0] != sizes[1]:
+            raise ValueError(
+                f"{type(self).__name__}: the teacher must have the same vocabulary. "
+                f"Received: a teacher with {sizes[0]} tokens, not {sizes[1]}"
+            )
+        teacher.trainable = False
+        self._teacher = lambda: teacher  # Keras tracks models that are attributes
+
+    @property
+    def constants(self) -> list[keras.Variable]:
+        return self._teacher().variables if self._teacher else []
+
+    def _linear_teacher(self, inputs):
+        teacher = self._teacher()
+        backbone = teacher.backbone
+        hidden = backbone(backbone.select_inputs(inputs), training=False)["sequence_output"]
+        return LinearTeacher(
+            *teacher._mlm_projection(hidden, inputs["mask_positions"]),
+            self.distillation,
+            self.distillation_temperature,
+        )
 
     @property
     def metric_names(self) -> list[str]:
@@ -215,4 +271,6 @@ class BertPretrainer(TaskModel, keras.Model):
             "next_sentence": self.next_sentence,
             "tie_embeddings": self.tie_embeddings,
             "mlm_activation": self.mlm_activation,
+            "distillation": self.distillation,
+            "distillation_temperature": self.distillation_temperature,
         }

@@ -196,32 +196,47 @@ def _written(x, block, number):
     return lax.dynamic_update_slice_in_dim(x, block.astype(x.dtype), start, -2)
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(4, 5))
-def linear_cross_entropy(labels, hidden, table, bias, label_smoothing, most):
+@functools.partial(jax.custom_vjp, nondiff_argnums=(4, 5, 7))
+def linear_cross_entropy(
+    labels, hidden, table, bias, label_smoothing, most, teacher=None, distillation=None
+):
     """See `linear_cross_entropy` on TensorFlow."""
-    return _losses_forward(labels, hidden, table, bias, label_smoothing, most)[0]
+    return _losses_forward(
+        labels, hidden, table, bias, label_smoothing, most, teacher, distillation
+    )[0]
 
 
-def _losses_forward(labels, hidden, table, bias, label_smoothing, most):
+def _losses_forward(labels, hidden, table, bias, label_smoothing, most, teacher, distillation):
     def block(given):
-        labels, hidden = given
-        return block_statistics(labels, hidden @ table.T, bias, label_smoothing)
+        labels, hidden, *rows = given
+        taught = _teacher_logits(teacher, *rows)
+        return block_statistics(
+            labels, hidden @ table.T, bias, label_smoothing, taught, distillation
+        )
 
     rows = labels.shape[0]
     count = block_count(rows, table.shape[0], most)
-    found = lax.map(block, (_in_blocks(labels, count), _in_blocks(hidden, count)))
-    found = jnp.moveaxis(found, 1, 0).reshape(5, -1)[:, :rows]
-    return found, (labels, hidden, table, bias, found)
+    blocks = labels, hidden, *(teacher or ())[:1]
+    found = lax.map(block, tuple(_in_blocks(x, count) for x in blocks))
+    found = jnp.moveaxis(found, 1, 0).reshape(found.shape[1], -1)[:, :rows]
+    return found, (labels, hidden, table, bias, teacher, found)
 
 
-def _losses_backward(label_smoothing, most, kept, upstream):
-    labels, hidden, table, bias, statistics = kept
+def _losses_backward(label_smoothing, most, distillation, kept, upstream):
+    labels, hidden, table, bias, teacher, statistics = kept
     count = block_count(labels.shape[0], table.shape[0], most)
 
     def add(sums, given):
-        labels, hidden, statistics, upstream = given
+        labels, hidden, statistics, upstream, *rows = given
         change = block_gradient(
-            labels, hidden @ table.T, bias, statistics.T, upstream, label_smoothing
+            labels,
+            hidden @ table.T,
+            bias,
+            statistics.T,
+            upstream,
+            label_smoothing,
+            _teacher_logits(teacher, *rows),
+            distillation,
         )
         of_table, of_bias = sums
         of_bias += change.sum(0)
@@ -229,10 +244,17 @@ def _losses_backward(label_smoothing, most, kept, upstream):
         return (of_table + (change.T @ hidden).astype("float32"), of_bias), change @ table
 
     sums = jnp.zeros(table.shape, "float32"), jnp.zeros(table.shape[:1], "float32")
-    blocks = [_in_blocks(x, count) for x in (labels, hidden, statistics.T, upstream[0])]
+    blocks = labels, hidden, statistics.T, upstream[0], *(teacher or ())[:1]
+    blocks = [_in_blocks(x, count) for x in blocks]
     (of_table, of_bias), of_hidden = lax.scan(add, sums, blocks)
     of_hidden = of_hidden.reshape(-1, hidden.shape[1])[: hidden.shape[0]]
-    return None, of_hidden, of_table.astype(table.dtype), None if bias is None else of_bias
+    of_bias = None if bias is None else of_bias
+    return None, of_hidden, of_table.astype(table.dtype), of_bias, None
+
+
+def _teacher_logits(teacher, hidden=None):
+    """Logits of a teacher for a block of rows and their bias; None without a teacher."""
+    return None if teacher is None else (hidden @ teacher[1].T, teacher[2])
 
 
 linear_cross_entropy.defvjp(_losses_forward, _losses_backward)

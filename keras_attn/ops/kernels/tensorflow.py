@@ -268,7 +268,9 @@ def _mix(x):
 
 
 @graphs.traced_once
-def linear_cross_entropy(labels, hidden, table, bias, label_smoothing, most):
+def linear_cross_entropy(
+    labels, hidden, table, bias, label_smoothing, most, teacher=None, distillation=None
+):
     """Loss statistics of the logits `hidden @ table^T + bias`; only the losses have a gradient.
 
     Args:
@@ -278,14 +280,18 @@ def linear_cross_entropy(labels, hidden, table, bias, label_smoothing, most):
         bias: float32 `(V,)`, or None.
         label_smoothing: A float.
         most: Number of logits per block.
+        teacher: `hidden` `(R, F)`, `table` `(V, F)` and `bias` of a teacher, or None.
+        distillation: See `block_statistics`.
 
     Returns:
-        float32 `(5, R)`, see `block_statistics`.
+        float32 `(5, R)` or `(8, R)`, see `block_statistics`.
     """
 
     @tf.custom_gradient
     def function(hidden, table, *bias):
-        blocks = _LossBlocks(labels, hidden, table, *bias or [None], label_smoothing, most)
+        blocks = _LossBlocks(
+            labels, hidden, table, *bias or [None], label_smoothing, most, teacher, distillation
+        )
         statistics, products = blocks.forward()
 
         def gradient(upstream):
@@ -303,8 +309,11 @@ class _LossBlocks:
     If the number of rows is unknown, the number and size of blocks are computed at run time.
     """
 
-    def __init__(self, labels, hidden, table, bias, label_smoothing, most):
+    def __init__(
+        self, labels, hidden, table, bias, label_smoothing, most, teacher=None, distillation=None
+    ):
         self.table, self.bias, self.label_smoothing = table, bias, label_smoothing
+        self.distillation = distillation
         self.rows = rows = hidden.shape[0]
         if rows is None:
             self.rows = rows = tf.shape(hidden)[0]
@@ -315,9 +324,10 @@ class _LossBlocks:
             self.last = block_count(rows, table.shape[0], most) - 1
         self.size = (rows + self.last) // (self.last + 1)
         self.labels, self.hidden = self._in_blocks(labels), self._in_blocks(hidden)
+        self.teacher = teacher and (self._in_blocks(teacher[0]), *teacher[1:])
 
     def forward(self):
-        """(statistics `(blocks, 5, size)`, products of the last block)."""
+        """(statistics `(blocks, 5 or 8, size)`, products of the last block)."""
         products = self._products(self.last)
         last = self._statistics(self.last, products)
         if self._is_one():
@@ -360,8 +370,9 @@ class _LossBlocks:
         return of_hidden, tf.cast(of_table, self.table.dtype), of_bias
 
     def joined(self, statistics):
-        """(blocks, 5, size) -> (5, R)."""
-        return tf.reshape(tf.transpose(statistics, (1, 0, 2)), (5, -1))[:, : self.rows]
+        """(blocks, 5, size) -> (5, R), or the same for 8."""
+        count = statistics.shape[1]
+        return tf.reshape(tf.transpose(statistics, (1, 0, 2)), (count, -1))[:, : self.rows]
 
     def _is_one(self):
         return isinstance(self.last, int) and not self.last
@@ -373,18 +384,39 @@ class _LossBlocks:
         return tf.reshape(x, (self.last + 1, self.size, *x.shape[1:]))
 
     def _products(self, i):
-        return tf.matmul(self.hidden[i], self.table, transpose_b=True)
+        """Logits without bias of a block, and of the teacher with its bias, or None."""
+        own = tf.matmul(self.hidden[i], self.table, transpose_b=True)
+        if self.teacher is None:
+            return own, None
+        hidden, table, bias = self.teacher
+        return own, (tf.matmul(hidden[i], table, transpose_b=True), bias)
 
     def _statistics(self, i, products):
+        products, teacher = products
         compiled = graphs.worth_compiling(products)
         function = _compiled_statistics if compiled else block_statistics
-        return function(self.labels[i], products, self.bias, self.label_smoothing)
+        return function(
+            self.labels[i],
+            products,
+            self.bias,
+            self.label_smoothing,
+            teacher,
+            self.distillation,
+        )
 
     def _change(self, i, products, statistics, upstream):
+        products, teacher = products
         compiled = graphs.worth_compiling(products)
         function = _compiled_gradient if compiled else block_gradient
         return function(
-            self.labels[i], products, self.bias, statistics, upstream, self.label_smoothing
+            self.labels[i],
+            products,
+            self.bias,
+            statistics,
+            upstream,
+            self.label_smoothing,
+            teacher,
+            self.distillation,
         )
 
 

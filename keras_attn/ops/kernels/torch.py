@@ -126,24 +126,32 @@ def rematerialize(function, inputs, weights, states, options):
     )
 
 
-def linear_cross_entropy(labels, hidden, table, bias, label_smoothing, most):
+def linear_cross_entropy(
+    labels, hidden, table, bias, label_smoothing, most, teacher=None, distillation=None
+):
     """See `linear_cross_entropy` on TensorFlow."""
-    return _LinearCrossEntropy.apply(labels, hidden, table, bias, label_smoothing, most)
+    options = label_smoothing, most, teacher, distillation
+    return _LinearCrossEntropy.apply(labels, hidden, table, bias, options)
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
-    def forward(context, labels, hidden, table, bias, label_smoothing, most):
+    def forward(context, labels, hidden, table, bias, options):
+        label_smoothing, most, teacher, distillation = options
         size = -(-len(labels) // block_count(len(labels), len(table), most)) or 1
+        taught = _teacher_blocks(teacher, labels, size)
         found = torch.cat(
             [
-                block_statistics(own, rows @ table.T, bias, label_smoothing)
-                for own, rows in zip(labels.split(size), hidden.split(size), strict=True)
+                block_statistics(own, rows @ table.T, bias, label_smoothing, wanted(), distillation)
+                for own, rows, wanted in zip(
+                    labels.split(size), hidden.split(size), taught, strict=True
+                )
             ],
             1,
         )
         context.save_for_backward(labels, hidden, table, bias, found)
-        context.size, context.label_smoothing = size, label_smoothing
+        context.size, context.taught = size, taught
+        context.label_smoothing, context.distillation = label_smoothing, distillation
         return found
 
     @staticmethod
@@ -152,22 +160,38 @@ class _LinearCrossEntropy(torch.autograd.Function):
         of_table = torch.zeros_like(table, dtype=torch.float32)
         of_bias = None if bias is None else torch.zeros_like(bias)
         of_hidden, size = [], context.size
-        for own, rows, known, factor in zip(
+        for own, rows, known, factor, wanted in zip(
             labels.split(size),
             hidden.split(size),
             statistics.split(size, 1),
             upstream[0].split(size),
+            context.taught,
             strict=True,
         ):
             change = block_gradient(
-                own, rows @ table.T, bias, known, factor, context.label_smoothing
+                own,
+                rows @ table.T,
+                bias,
+                known,
+                factor,
+                context.label_smoothing,
+                wanted(),
+                context.distillation,
             )
             if bias is not None:
                 of_bias += change.sum(0)
             change = change.to(rows.dtype)
             of_hidden.append(change @ table)
             of_table += change.T @ rows
-        return None, torch.cat(of_hidden), of_table.to(table.dtype), of_bias, None, None
+        return None, torch.cat(of_hidden), of_table.to(table.dtype), of_bias, None
+
+
+def _teacher_blocks(teacher, labels, size):
+    """Returns a function for each block of rows, of the logits of the teacher and their bias."""
+    if teacher is None:
+        return [lambda: None for _ in labels.split(size)]
+    hidden, table, bias = teacher
+    return [lambda rows=rows: (rows @ table.T, bias) for rows in hidden.split(size)]
 
 
 def inference_function(function, model, reduce_retracing=False):

@@ -2,6 +2,7 @@
 
 from keras_attn.declarations import Option, TaskFields
 from keras_attn.field import Field
+from keras_attn.shared_fields import DISTILLATION
 from keras_attn.tasks.classification import glue
 from keras_attn.tasks.finetuning.fields import joint_fields
 from keras_attn.tasks.finetuning.ranking import RETRIEVAL
@@ -58,21 +59,7 @@ _MODEL = {
 }
 _TRAINING = {
     "class_weights": Field(False, "balanced class weights in the training loss and metrics"),
-    "teacher": Field(
-        str,
-        "finetuned model to distill (teacher), with the same labels: a workdir, or a checkpoint of "
-        "another library; if unset, none",
-    ),
-    "distillation": Field(
-        float,
-        "weight of the distillation loss with train.teacher, and 1 minus that of the label loss; "
-        "if unset, 0.5",
-        low=0,
-        high=1,
-    ),
-    "distillation_temperature": Field(
-        float, "softmax temperature of the distillation loss; if unset, 2", above=0
-    ),
+    **DISTILLATION,
 }
 
 FIELDS = TaskFields(

@@ -190,17 +190,9 @@ def drop_headers(run, table):
     return table.without_first_rows()
 
 
-def hashes_of(run, tables, teacher=None):
-    """Returns the SHA-256 of the tokenizer, the data files, the rows of each split and a teacher.
-
-    Args:
-        run: `Run`.
-        tables: `Table` of each split, or None.
-        teacher: SHA-256 of the weights of `train.teacher`, or None.
-    """
+def hashes_of(run, tables):
+    """Returns the SHA-256 of the tokenizer, the data files and the rows of each split."""
     hashes = run.tokenizer_hashes()
-    if teacher is not None:
-        hashes["teacher"] = teacher
     for split, table in tables.items():
         if table:
             hashes.update(

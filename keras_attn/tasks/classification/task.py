@@ -44,6 +44,7 @@ from keras_attn.tasks.finetuning.choices import (
 from keras_attn.tasks.finetuning.defaults import FinetuningDefaults
 from keras_attn.tasks.finetuning.ranking import RETRIEVAL, mrr_of_random_order
 from keras_attn.tasks.model_arguments import require_float32, with_defaults
+from keras_attn.tasks.teacher import WITHOUT_TEACHER, distillation, read_teacher, teacher_hash
 from keras_attn.tasks.tokenizer_choice import choose_tokenizer
 
 
@@ -78,8 +79,9 @@ class Classification(Task):
             tables["validation"],
             choosable_metrics(labeled.kind, len(targets.names), labeled.metrics),
         )
-        soft_targets, teacher_sha256 = teacher_logits(
-            run, tables["train"], targets.names, labeled.kind
+        teacher = read_teacher(run)
+        soft_targets = teacher and teacher_logits(
+            run, Predictor(teacher), tables["train"], targets.names, labeled.kind
         )
         texts, text_pairs = tables["train"].texts, tables["train"].text_pairs
         if family.requires_pairs and text_pairs is None:
@@ -101,8 +103,8 @@ class Classification(Task):
             "pooling": pooling,
             "multilabel": labeled.kind == "multilabel",
         }
-        if soft_targets is not None:
-            heads.update(_distillation(config.train))
+        if teacher:
+            heads.update(distillation(config.train))
         run.fit_memory(architecture, heads)
         train = _examples(
             run, tables["train"], targets.encoded["train"], tokenizer, tokens, soft_targets
@@ -124,7 +126,7 @@ class Classification(Task):
         return Plan(
             architecture,
             heads,
-            hashes_of(run, tables, teacher_sha256),
+            hashes_of(run, tables) | teacher_hash(teacher),
             TableBatches(
                 train,
                 config.data.pack,
@@ -148,8 +150,7 @@ class Classification(Task):
             "multilabel": False,
             "label_mean": 0.0,
             "label_deviation": 1.0,
-            "distillation": 0.0,
-            "distillation_temperature": 2.0,
+            **WITHOUT_TEACHER,
         }
         return with_defaults(heads, known)
 
@@ -296,14 +297,6 @@ def _examples(run, table, labels, tokenizer, tokens=None, soft_targets=None):
         tokens=tokens,
         row_fields=None if soft_targets is None else {"teacher_logits": soft_targets},
     )
-
-
-def _distillation(train):
-    weight, temperature = train.distillation, train.distillation_temperature
-    return {
-        "distillation": 0.5 if weight is None else weight,
-        "distillation_temperature": 2.0 if temperature is None else temperature,
-    }
 
 
 def _has_other_classes(run, targets, heads):

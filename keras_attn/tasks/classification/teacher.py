@@ -1,4 +1,4 @@
-"""Predictions of a teacher, which a smaller classifier learns (knowledge distillation)."""
+"""Predictions of a teacher, which a smaller classifier learns."""
 
 import numpy as np
 
@@ -8,34 +8,23 @@ from keras_attn.errors import UserError
 _SMALLEST = {"single_label": 1e-30, "multilabel": 1e-7}  # probability with a finite logit
 
 
-def teacher_logits(run, table, names, kind):
-    """Computes the logits of `train.teacher` for the training rows.
+def teacher_logits(run, teacher, table, names, kind):
+    """Computes the logits of a teacher for the training rows.
 
     Args:
         run: `Run`.
+        teacher: `Predictor`.
         table: `Table` of the training rows.
         names: Names of the classes; () for regression.
         kind: See `probabilities`.
 
     Returns:
-        float32 `(N, C)`, for regression the predicted numbers `(N, 1)`, and the SHA-256 of the
-        weights of the teacher; `(None, None)` without a teacher.
+        float32 `(N, C)`, for regression the predicted numbers `(N, 1)`.
 
     Raises:
-        UserError: If the teacher is not a classifier with the same labels, or fields of
-            distillation are set without a teacher.
+        UserError: If the teacher predicts other labels.
     """
-    train = run.config.train
-    if not train.teacher:
-        for name in ("distillation", "distillation_temperature"):
-            if train[name] is not None:
-                raise UserError(
-                    f"train.{name} requires train.teacher. Received: train.{name}={train[name]}"
-                )
-        return None, None
-    teacher, sha256 = run.load(train.teacher, "train.teacher")
-    pairs = table.text_pairs is not None
-    _check(train.teacher, teacher, pairs, names, kind)
+    _check(teacher, table.text_pairs is not None, names, kind)
     run.say(f"predicting {counted(len(table), 'training row')} with train.teacher")
     found = teacher.probabilities(table.texts, table.text_pairs)
     if kind != "regression":
@@ -43,17 +32,16 @@ def teacher_logits(run, table, names, kind):
         least = _SMALLEST[kind]
         found = np.clip(found, least, 1 if kind == "single_label" else 1 - least)
         found = np.log(found) - (0 if kind == "single_label" else np.log1p(-found))
-    return found.astype(np.float32), sha256
+    return found.astype(np.float32)
 
 
-def _check(name, teacher, pairs, names, kind):
-    own, taken = getattr(teacher, "kind", teacher.task), getattr(teacher, "pairs", None)
-    labels = getattr(teacher, "labels", ())
-    same = teacher.task == "classification" and own == kind and {*labels} == {*names}
-    if not same or taken not in (None, pairs):
+def _check(teacher, pairs, names, kind):
+    same = teacher.kind == kind and {*teacher.labels} == {*names}
+    if not same or teacher.pairs not in (None, pairs):
         raise UserError(
             "train.teacher must predict the labels of the training data. Received: "
-            f"train.teacher={name} for {_described(own, labels, taken)}; "
+            f"train.teacher={teacher.path} for "
+            f"{_described(teacher.kind, teacher.labels, teacher.pairs)}; "
             f"training data: {_described(kind, names, pairs)}"
         )
 

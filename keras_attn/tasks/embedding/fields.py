@@ -2,6 +2,7 @@
 
 from keras_attn.declarations import Option, TaskFields
 from keras_attn.field import Field
+from keras_attn.shared_fields import DISTILLATION
 from keras_attn.tasks.finetuning.fields import joint_fields
 from keras_attn.tasks.finetuning.ranking import RETRIEVAL
 
@@ -24,7 +25,9 @@ _TRAINING = {
         chosen=True,
     ),
     "temperature": Field(
-        0.05, "divisor of the cosine similarities (embedding: in_batch_negatives, cosent)", above=0
+        0.05,
+        "divisor of the cosine similarities (embedding: in_batch_negatives, cosent, train.teacher)",
+        above=0,
     ),
     "symmetric": Field(
         False,
@@ -36,6 +39,7 @@ _TRAINING = {
         "margin of the Euclidean distances of vectors of length 1 (embedding: triplet)",
         low=0,
     ),
+    **DISTILLATION,
 }
 
 FIELDS = TaskFields(

@@ -149,13 +149,22 @@ class GroupExamples:
         groups: `Groups`. A single text is its own pair: in training, the two copies have different
             dropout masks (Gao et al., SimCSE, 2021).
         read: `TextReader`.
+        text_fields: Further entries of a batch by name: arrays `(N, C, …)` with values of the texts
+            of all C columns.
         **options: `length`, `batch_size`, `buckets`, `seed` and `shuffle` of `TextExamples`.
 
     Attributes:
         batch_size, num_examples, num_batches, buckets, pad_id: See `TextExamples`.
     """
 
-    def __init__(self, groups: Groups, read: TextReader, **options: Any) -> None:
+    def __init__(
+        self,
+        groups: Groups,
+        read: TextReader,
+        text_fields: dict[str, np.ndarray] | None = None,
+        **options: Any,
+    ) -> None:
+        self._text_fields = tuple(text_fields or ())
         columns = [
             TextExamples(
                 column,
@@ -164,6 +173,7 @@ class GroupExamples:
                 read.tokenizer,
                 by_length=False,
                 tokens=read.tokens(column),
+                row_fields=None if number else text_fields,
                 **options,
             )
             for number, column in enumerate(groups.columns)
@@ -185,6 +195,9 @@ class GroupExamples:
         if self._unpooled:
             pooled = np.arange(width) >= self._unpooled
             batch["pooling_mask"] = batch["padding_mask"] * pooled.astype(np.int32)
+        for name in self._text_fields:
+            copies = len(parts) // parts[0][name].shape[1]  # 2 of a single text
+            batch[name] = np.repeat(parts[0][name], copies, axis=1)
         return batch
 
 

@@ -9,7 +9,7 @@ from keras_attn.checkpoints.text_settings import TextSettings
 from keras_attn.counts import counted
 from keras_attn.data.batches import TableBatches
 from keras_attn.errors import UserError, warn
-from keras_attn.models.text_embedder import DEFAULT_LOSS, TextEmbedder
+from keras_attn.models.text_embedder import DEFAULT_LOSS, OVER_BATCH, TextEmbedder
 from keras_attn.tasks.contract import Plan, Task
 from keras_attn.tasks.embedder import Embedder
 from keras_attn.tasks.embedding.export import Exported
@@ -24,6 +24,7 @@ from keras_attn.tasks.embedding.groups import (
 )
 from keras_attn.tasks.embedding.metrics import embedding_metrics, loss_of_batches, metric_names
 from keras_attn.tasks.embedding.report import BASELINE, text_baseline, write_report
+from keras_attn.tasks.embedding.teacher import teacher_embeddings
 from keras_attn.tasks.finetuning.baseline_line import report_baseline
 from keras_attn.tasks.finetuning.choices import (
     check_training,
@@ -36,6 +37,7 @@ from keras_attn.tasks.finetuning.choices import (
 )
 from keras_attn.tasks.finetuning.defaults import FinetuningDefaults
 from keras_attn.tasks.model_arguments import require_float32, with_defaults
+from keras_attn.tasks.teacher import WITHOUT_TEACHER, distillation, read_teacher, teacher_hash
 from keras_attn.tasks.tokenizer_choice import choose_tokenizer
 
 _FILE = "embedding.json"
@@ -63,6 +65,8 @@ class Embedding(Task):
         splits = _read_splits(run, columns)
         _check_training(run, splits, columns)
         best = choose_best(run, metric_names(columns), splits["validation"])
+        teacher = read_teacher(run)
+        fields = teacher and teacher_embeddings(run, Embedder(teacher), splits["train"])
         tokenizer = choose_tokenizer(run, lambda: [*itertools.chain(*splits["train"].columns)])
         architecture.update(family.tokenizer_arguments(tokenizer))
         if not tokenizer.row_layout.before:  # the vector of the text is that of the last token
@@ -79,8 +83,7 @@ class Embedding(Task):
             settings = dataclasses.replace(settings, max_length=data.length)
         run.fit_memory(architecture, heads)
         examples = {
-            split: own and _examples(run, own, read, shuffle=split == "train")
-            for split, own in splits.items()
+            split: own and _examples(run, split, own, read, fields) for split, own in splits.items()
         }
         _summarize_data(run, splits, lengths, columns)
         advice = defaults.choose_training(
@@ -94,7 +97,7 @@ class Embedding(Task):
         return Plan(
             architecture,
             heads,
-            hashes_of(run, splits),
+            hashes_of(run, splits) | teacher_hash(teacher),
             TableBatches(examples["train"]),
             examples["validation"] and TableBatches(examples["validation"]),
             new,
@@ -108,7 +111,8 @@ class Embedding(Task):
         return 3 if data.get("negative") else 2
 
     def complete_heads(self, heads, config, files):
-        return with_defaults(heads, {"pooling": ["mean"], "steps": [], **DEFAULT_LOSS})
+        known = {"pooling": ["mean"], "steps": [], **DEFAULT_LOSS, **WITHOUT_TEACHER}
+        return with_defaults(heads, known)
 
     def read_files(self, workdir, heads):
         found = workdir.read_json(_FILE)
@@ -190,7 +194,7 @@ class _Evaluation:
         groups, heads = self._splits["validation"], self._heads
         self._vectors = rows[: len(groups)]
         found = {"loss": results["loss"]}
-        if model.gathered_outputs:  # the devices evaluate parts of a batch
+        if heads["loss"] in OVER_BATCH:  # the devices evaluate parts of a batch
             size = self._run.config.train.batch_size
             found["loss"] = loss_of_batches(self._vectors, groups.scores, heads, size)
         if len(groups.columns) == 1:
@@ -214,7 +218,7 @@ class _Evaluation:
 
 def _check(run):
     config, data = run.config, run.config.data
-    reject_fields(config, "embedding", ("data.group", "train.teacher"))
+    reject_fields(config, "embedding", ("data.group",))
     if data.regression or data.pack > 1 or config.train.class_weights or data.windows is not None:
         raise UserError(
             "data.task=embedding requires data.regression=False, data.pack=1, data.windows=None "
@@ -232,12 +236,15 @@ def _check(run):
 def _check_training(run, splits, columns):
     """Checks fields and scores that the loss requires."""
     config, train = run.config, splits["train"]
-    if config.train.batch_size == 1 and config.train.loss in ("in_batch_negatives", "cosent"):
+    teacher, over_batch = config.train.teacher, config.train.loss in OVER_BATCH
+    if config.train.batch_size == 1 and (over_batch or teacher):
+        name = f"train.loss={config.train.loss}" if over_batch else "train.teacher"
         raise UserError(
-            f"train.loss={config.train.loss} compares the rows of a batch. Raise train.batch_size. "
+            f"{name} compares the rows of a batch. Raise train.batch_size. "
             "Received: train.batch_size=1"
         )
-    if columns["text_pair"] is None and not config.model.dropout:
+    copies = columns["text_pair"] is None and not (teacher and config.train.distillation == 1)
+    if copies and not config.model.dropout:
         raise UserError(
             "Single texts are trained on two copies with different dropout masks. Set "
             "model.dropout, or data.text_pair. Received: model.dropout=0"
@@ -254,6 +261,7 @@ def _choose_head(run):
     config, start = run.config, None if run.resumed else run.pretrained
     names = ("loss", "temperature", "symmetric", "margin")
     losses = {name: config.train[name] for name in names}
+    losses |= distillation(config.train) if config.train.teacher else {}
     if run.resumed:
         settings = run.task.read_files(run.workdir, {})["text"]
         return {**run.saved["heads"], **losses}, settings
@@ -312,11 +320,12 @@ def _summarize_data(run, splits, lengths, columns):
     warn_of_few_rows(run, len(splits["train"]), "rows")
 
 
-def _examples(run, groups, read, shuffle):
-    config = run.config
+def _examples(run, split, groups, read, text_fields):
+    config, shuffle = run.config, split == "train"
     return GroupExamples(
         groups,
         read,
+        text_fields if shuffle else None,
         length=config.data.length,
         batch_size=config.train.batch_size if shuffle else config.eval.batch_size,
         buckets=choose_buckets(run),

@@ -2,6 +2,7 @@
 
 from keras_attn.declarations import TaskFields
 from keras_attn.field import Field
+from keras_attn.shared_fields import DISTILLATION
 from keras_attn.tasks.pretraining.fields import MASKED, pretraining_fields
 
 DATA = {
@@ -14,7 +15,7 @@ DATA = {
 FIELDS = TaskFields(
     command="pretrain",
     family="bert",
-    config=lambda family: pretraining_fields(family, DATA),
+    config=lambda family: pretraining_fields(family, DATA, DISTILLATION),
     loaded="keras_attn.tasks.masked_lm.mask_filler.MaskFiller",
     convert_heads={"pretraining": {"next_sentence": True}, "masked_lm": {"next_sentence": False}},
 )

@@ -5,6 +5,7 @@ import functools
 from keras_attn.errors import UserError
 from keras_attn.tasks.contract import Plan, Task
 from keras_attn.tasks.masked_lm.mask_filler import MaskFiller
+from keras_attn.tasks.masked_lm.teacher import check_teacher, tokenizer_of
 from keras_attn.tasks.model_arguments import require_float32, with_defaults
 from keras_attn.tasks.pretraining.initial_weights import initializer_of
 from keras_attn.tasks.pretraining.masked_examples import ONE_SEGMENT
@@ -20,6 +21,7 @@ from keras_attn.tasks.pretraining.splits import (
     characters_per_target,
     hashes_of_splits,
 )
+from keras_attn.tasks.teacher import WITHOUT_TEACHER, distillation, read_teacher, teacher_hash
 from keras_attn.tasks.tokenizer_choice import choose_tokenizer
 
 
@@ -36,20 +38,22 @@ class MaskedLM(Task):
 
     def plan(self, run):
         check_masking(run)
-        model = run.family.model_class(self.name)
+        teacher, model = read_teacher(run), run.family.model_class(self.name)
         heads = _heads(run)
         architecture = run.family.choose_architecture(run, use_pooler=model.uses_pooler(**heads))
         wanted = run.family.head_names(self.name, heads)
         new = run.match_heads(wanted, reset=_changed_segment_head(run, model))
-        tokenizer = choose_tokenizer(run)
+        tokenizer = choose_tokenizer(run, default=tokenizer_of(run, teacher))
         architecture.update(run.family.tokenizer_arguments(tokenizer))
+        if teacher:
+            check_teacher(run, teacher, architecture, tokenizer)
         single = choose_segments(run, text_sources(run.config.data), tokenizer)
         if single and heads["next_sentence"]:
             heads = _heads(run)
             if run.family.has_pooler:
                 architecture["use_pooler"] = model.uses_pooler(**heads)
             new = [name for name in new if name in run.family.head_names(self.name, heads)]
-        run.fit_memory(architecture, heads)
+        run.fit_memory(architecture, heads, teacher)
         train, validation = read_masked_splits(run, tokenizer)
 
         @functools.cache
@@ -61,7 +65,7 @@ class MaskedLM(Task):
         def metrics(model, results, rows, stop):
             return {**results, "mlm_loss_per_character": results["mlm_loss"] / characters()}
 
-        hashes = run.tokenizer_hashes() | hashes_of_splits(run)
+        hashes = run.tokenizer_hashes() | hashes_of_splits(run) | teacher_hash(teacher)
         return Plan(
             architecture,
             heads,
@@ -71,6 +75,7 @@ class MaskedLM(Task):
             new_heads=new,
             initialize=initializer_of(run, train.source, tokenizer, new),
             metrics=metrics,
+            teacher=teacher,
         )
 
     def targets(self, data):
@@ -78,7 +83,7 @@ class MaskedLM(Task):
 
     def complete_heads(self, heads, config, files):
         known = {"next_sentence": True, "tie_embeddings": True, "mlm_activation": None}
-        return with_defaults(heads, known)
+        return with_defaults(heads, {**known, **WITHOUT_TEACHER})
 
     def load(self, trained, precision):
         require_float32(trained, precision)
@@ -107,6 +112,7 @@ def _heads(run):
         )
     kept = {name: known[name] for name in ("mlm_activation",) if known.get(name) is not None}
     tied = known.get("tie_embeddings", True)
+    kept |= distillation(run.config.train) if run.config.train.teacher else {}
     return {"next_sentence": next_sentence, "tie_embeddings": tied, **kept}
 
 

@@ -41,18 +41,19 @@ MASKED = {
 }
 
 
-def pretraining_fields(family, data):
+def pretraining_fields(family, data, training=()):
     """Returns the config fields of a pretraining task.
 
     Args:
         family: `FamilyFields` of the family.
         data: `Field`s of `config.data`; the family may replace some.
+        training: `Field`s of `config.train` in addition to the shared ones.
     """
     return {
         **run_fields(describe_sources([family])),
         "data": {**data, **{name: field for name, field in family.data.items() if name in data}},
         "model": {**family_field(family), **family.model},
-        "train": TRAINING,
+        "train": {**TRAINING, **dict(training)},
         "eval": {**EVAL, **LIMIT},
         "checkpoint": CHECKPOINT,
     }

@@ -100,7 +100,7 @@ def _window_bounds(starts, begin, end, room, overlap):
         begin = min(max(shared, begin + 1), last)
 
 
-def sentence_examples(tokens, labels, tokenizer, *, length, windows, **options):
+def sentence_examples(tokens, labels, tokenizer, *, length, windows, word_fields=None, **options):
     """Returns the `TextExamples` of sentences.
 
     Their batches have `word_ids`, the number of the word of each token in its sentence from 1, and
@@ -112,6 +112,8 @@ def sentence_examples(tokens, labels, tokenizer, *, length, windows, **options):
         tokenizer: Their tokenizer.
         length: Maximum row length in tokens.
         windows: `Windows` of at most `length` tokens with special tokens.
+        word_fields: Further entries of a batch by name: arrays `(W, …)` with values of all words,
+            which all tokens of a word have.
         **options: Further arguments of `TextExamples`.
     """
     specials = tokenizer.row_layout.count(False)
@@ -129,6 +131,7 @@ def sentence_examples(tokens, labels, tokenizer, *, length, windows, **options):
     if labels is not None:
         own = (word >= windows.own_first[window]) & (word < windows.own_last[window])
         labels = np.where(own & is_first[places], labels[word], -1).astype(np.int32)
+    fields |= {name: values[word] for name, values in (word_fields or {}).items()}
     ids, none = tokens.ids[places], np.zeros(len(windows), np.int64)
     sizes = sizes.astype(np.int32)
     rows = TokenizedTexts(ids, starts, sizes, ids, none, np.zeros_like(sizes), sizes + specials)

@@ -2,6 +2,7 @@
 
 from keras_attn.declarations import TABLES, Option, TaskFields
 from keras_attn.field import Field
+from keras_attn.shared_fields import DISTILLATION
 from keras_attn.tasks.finetuning.fields import joint_fields
 
 METRICS = ("f1", "precision", "recall", "accuracy")
@@ -32,6 +33,7 @@ _TRAINING = {
         "train.learning_rate (tagging)",
         above=0,
     ),
+    **DISTILLATION,
 }
 
 FIELDS = TaskFields(

@@ -5,6 +5,7 @@ import numpy as np
 from keras_attn.data.batches import TableBatches
 from keras_attn.errors import UserError
 from keras_attn.io.finite import check_outputs
+from keras_attn.ops.inference import inference_function
 from keras_attn.tasks.embedder import Embedder, listed
 from keras_attn.tasks.tagging.examples import (
     cut_windows,
@@ -27,6 +28,9 @@ class Tagger(Embedder):
     def __init__(self, trained):
         super().__init__(trained)
         self.labels, self.scheme = trained.files["labels"], trained.files["scheme"]
+        self._run_probabilities = inference_function(
+            self._all_probabilities, self.model, reduce_retracing=True
+        )
 
     def tag(self, sentences, batch_size=64):
         """Predicts the tag of each word.
@@ -43,7 +47,9 @@ class Tagger(Embedder):
             UserError: If a sentence is not a list of words.
         """
         sentences = [_checked(sentence) for sentence in listed_sentences(sentences)]
-        tags, probabilities = self._predict([s for s in sentences if s], batch_size)
+        tags, probabilities = self._values_of_words(
+            self._run, ("tags", "tag_probabilities"), [s for s in sentences if s], batch_size
+        )
         found, start = [], 0
         for sentence in sentences:
             chosen = slice(start, start := start + len(sentence))
@@ -78,10 +84,31 @@ class Tagger(Embedder):
         tagged = self.tag(sentences, batch_size)
         return [self._described(*row) for row in zip(texts, spans, tagged, strict=True)]
 
-    def _predict(self, sentences, batch_size):
-        """Returns the indices of the tags of all words, and their probabilities: `(W,)`."""
+    def probabilities(self, sentences, batch_size=64):
+        """Predicts the probabilities of all tags of each word.
+
+        Args:
+            sentences: See `tag`.
+            batch_size: See `tag`.
+
+        Returns:
+            float32 `(W, K)`: a row for each word of all sentences, with the probabilities of
+            `labels`; with a conditional random field the marginal probabilities.
+        """
+        sentences = [_checked(sentence) for sentence in listed_sentences(sentences)]
+        (found,) = self._values_of_words(
+            self._run_probabilities, ("probabilities",), [s for s in sentences if s], batch_size
+        )
+        return found.reshape(-1, len(self.labels))
+
+    def _all_probabilities(self, batch):
+        logits = self.model(batch, training=False)["logits"]
+        return {"probabilities": self.model.probabilities(logits, batch)}
+
+    def _values_of_words(self, function, names, sentences, batch_size):
+        """Returns outputs of a function of batches at the first tokens of all words: `(W, …)`."""
         if not sentences:
-            return np.zeros(0, np.int64), np.zeros(0)
+            return [np.zeros(0) for _ in names]
         tokens = tokenize_words(sentences, self.tokenizer)
         room = self.length - self.tokenizer.row_layout.count(False)
         windows = cut_windows(tokens, room, self.config["data"]["windows"])
@@ -95,18 +122,17 @@ class Tagger(Embedder):
             shuffle=False,
         )
         self.cut[self.length] += examples.num_cut  # words longer than a window
-        batches, rows = TableBatches(examples), {"tags": [], "tag_probabilities": []}
+        batches, rows = TableBatches(examples), {name: [] for name in names}
         for number in range(batches.num_batches):
-            outputs = self._run(batches.batch(number, 0, batch_size))
+            outputs = function(batches.batch(number, 0, batch_size))
             for name, own in rows.items():
                 own += [*np.asarray(outputs[name])]
-        for row in rows["tag_probabilities"]:
+        for row in rows[names[-1]]:
             check_outputs(row, f"the model in {self.path}")
-        tags, probabilities = (
+        return [
             values_of_words(own[: len(windows)], windows, tokens, self.tokenizer)
             for own in rows.values()
-        )
-        return tags, probabilities
+        ]
 
     def _described(self, text, spans, tagged):
         tags, probabilities = tagged["tags"], tagged["probabilities"]

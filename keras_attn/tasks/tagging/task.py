@@ -35,6 +35,8 @@ from keras_attn.tasks.tagging.schemes import IOB2, RAW, allowed_transitions, det
 from keras_attn.tasks.tagging.sentences import encode_tags
 from keras_attn.tasks.tagging.splits import hashes_of, read_splits
 from keras_attn.tasks.tagging.tagger import Tagger, tags_of_windows
+from keras_attn.tasks.tagging.teacher import teacher_logits
+from keras_attn.tasks.teacher import WITHOUT_TEACHER, distillation, read_teacher, teacher_hash
 from keras_attn.tasks.tokenizer_choice import choose_tokenizer
 
 OVERLAP = 32  # default of data.windows in tokens
@@ -56,6 +58,10 @@ class Tagging(Task):
         splits, scheme, names = read_splits(run)
         names, other = _order_of_head(run, names)
         best = choose_best(run, metric_names(scheme), splits["validation"])
+        teacher = read_teacher(run)
+        soft_targets = teacher and teacher_logits(
+            run, Tagger(teacher), splits["train"], names, scheme
+        )
         tokenizer = choose_tokenizer(run, lambda: splits["train"].texts)
         architecture.update(family.tokenizer_arguments(tokenizer))
         tokens = {
@@ -68,15 +74,7 @@ class Tagging(Task):
         defaults.choose_length(
             tokens["train"].lengths + specials, architecture.get("max_length"), paired=False
         )
-        heads = {
-            "num_classes": len(names),
-            "dropout": config.model.dropout,
-            "word_vector": config.model.word_vector,
-            "crf": config.model.crf,
-            "allowed_transitions": allowed_transitions(names)
-            if config.model.crf and scheme != RAW
-            else None,
-        }
+        heads = _heads(config, names, scheme)
         run.fit_memory(architecture, heads)
         windows = {
             split: own and cut_windows(own, config.data.length - specials, config.data.windows)
@@ -92,15 +90,17 @@ class Tagging(Task):
             new = sorted({*new, *self.model.head_names(**heads)})
 
         def batches(split):
+            own = splits[split], tokens[split], windows[split]
+            targets = soft_targets if split == "train" else None
             return splits[split] and TableBatches(
-                _examples(run, split, splits, tokens[split], windows[split], names, tokenizer)
+                _examples(run, split, *own, names, tokenizer, targets)
             )
 
         evaluation = _Evaluation(run, splits, names, scheme, windows, tokens, tokenizer, advice)
         return Plan(
             architecture,
             heads,
-            hashes_of(run, splits),
+            hashes_of(run, splits) | teacher_hash(teacher),
             batches("train"),
             batches("validation"),
             new,
@@ -119,6 +119,7 @@ class Tagging(Task):
             "word_vector": "first",
             "crf": False,
             "allowed_transitions": None,
+            **WITHOUT_TEACHER,
         }
         return with_defaults(heads, known)
 
@@ -240,7 +241,7 @@ class _Evaluation:
 def _check(run):
     config, data = run.config, run.config.data
     columns = ("data.text_pair", "data.header", "data.positive", "data.group")
-    reject_fields(config, "tagging", (*columns, "train.teacher"))
+    reject_fields(config, "tagging", columns)
     if data.regression or data.pack > 1 or config.train.class_weights:
         raise UserError(
             "data.task=tagging requires data.regression=False, data.pack=1 and "
@@ -274,21 +275,36 @@ def _summarize_data(run, splits, tokens, windows, names):
     warn_of_few_rows(run, len(windows), "sentences")
 
 
-def _examples(run, split, splits, tokens, windows, names, tokenizer):
+def _examples(run, split, sentences, tokens, windows, names, tokenizer, soft_targets):
     config, train = run.config, split == "train"
-    labels = encode_tags(splits[split], names)
+    labels = encode_tags(sentences, names)
     return sentence_examples(
         tokens,
         labels,
         tokenizer,
         length=config.data.length,
         windows=windows,
+        word_fields=None if soft_targets is None else {"teacher_logits": soft_targets},
         batch_size=config.train.batch_size if train else config.eval.batch_size,
         buckets=choose_buckets(run),
         seed=config.train.seed,
         shuffle=train,
         by_length=config.data.by_length is not False,
     )
+
+
+def _heads(config, names, scheme):
+    """Returns the arguments of the head."""
+    model = config.model
+    restricted = model.crf and scheme != RAW
+    return {
+        "num_classes": len(names),
+        "dropout": model.dropout,
+        "word_vector": model.word_vector,
+        "crf": model.crf,
+        "allowed_transitions": allowed_transitions(names) if restricted else None,
+        **(distillation(config.train) if config.train.teacher else {}),
+    }
 
 
 def _order_of_head(run, names):

@@ -3,7 +3,6 @@
 import json
 import types
 
-import ml_collections
 import numpy as np
 import pytest
 
@@ -20,7 +19,7 @@ PREDICTED = np.array([[0.2, 0.5, 0.3], [1.0, 0.0, 0.0]])
 
 
 class _Teacher:
-    task, kind, labels = "classification", "single_label", ["good", "bad", "fair"]
+    path, kind, pairs, labels = "runs/teacher", "single_label", None, ["good", "bad", "fair"]
 
     def probabilities(self, texts, text_pairs=None):
         return PREDICTED[:, [2, 0, 1]]  # in the order of its labels
@@ -33,18 +32,11 @@ class _Table:
         return 2
 
 
-def _run(loaded, **train):
-    fields = {"teacher": "runs/teacher", "distillation": None, "distillation_temperature": None}
-    return types.SimpleNamespace(
-        load=lambda source, name: (loaded, f"SHA-256 of {source}"),
-        config=types.SimpleNamespace(train=ml_collections.ConfigDict({**fields, **train})),
-        say=lambda *_: None,
-    )
+RUN = types.SimpleNamespace(say=lambda *_: None)
 
 
 def test_classes_are_matched_by_name_and_logits_are_finite():
-    found, sha256 = teacher_logits(_run(_Teacher()), _Table(), NAMES, "single_label")
-    assert sha256 == "SHA-256 of runs/teacher"
+    found = teacher_logits(RUN, _Teacher(), _Table(), NAMES, "single_label")
     assert found.dtype == np.float32 and np.isfinite(found).all()
     shares = np.exp(found) / np.exp(found).sum(axis=1, keepdims=True)
     np.testing.assert_allclose(shares, PREDICTED, atol=1e-6)
@@ -59,22 +51,13 @@ def test_classes_are_matched_by_name_and_logits_are_finite():
         ),
         ({"kind": "multilabel"}, "for multilabel .*data: single_label .*single texts"),
         ({"pairs": True}, "pairs of texts; .*single texts"),
-        ({"task": "tagging", "kind": "tagging"}, "for tagging"),
     ],
 )
 def test_a_teacher_of_other_labels_is_an_error(changed, message):
     teacher = _Teacher()
     vars(teacher).update(changed)
     with pytest.raises(UserError, match=message):
-        teacher_logits(_run(teacher), _Table(), NAMES, "single_label")
-
-
-@pytest.mark.parametrize("name", ["distillation", "distillation_temperature"])
-def test_fields_of_distillation_require_a_teacher(name):
-    run = _run(_Teacher(), teacher=None, **{name: 0.9})
-    with pytest.raises(UserError, match=f"train.{name} requires train.teacher. .*=0.9"):
-        teacher_logits(run, _Table(), NAMES, "single_label")
-    assert teacher_logits(_run(None, teacher=None), _Table(), NAMES, "x") == (None, None)
+        teacher_logits(RUN, teacher, _Table(), NAMES, "single_label")
 
 
 def test_logits_stay_with_their_rows_in_windows_and_packed_rows():
@@ -103,9 +86,16 @@ def test_logits_stay_with_their_rows_in_windows_and_packed_rows():
     np.testing.assert_array_equal(packed["teacher_logits"][used], logits[packed["label"][used]])
 
 
-@pytest.mark.parametrize("task", ["tagging", "embedding", "reading_comprehension"])
-@pytest.mark.parametrize("field", ["train.teacher", "data.group"])
-def test_other_tasks_have_neither_teachers_nor_groups(task, field, tmp_path):
+@pytest.mark.parametrize(
+    "task, field",
+    [
+        ("tagging", "data.group"),
+        ("embedding", "data.group"),
+        ("reading_comprehension", "train.teacher"),
+        ("reading_comprehension", "data.group"),
+    ],
+)
+def test_other_tasks_have_no_groups_and_some_no_teachers(task, field, tmp_path):
     config = finetuning_defaults()
     config.update_from_flattened_dict({"data.task": task, "data.train": "x.jsonl", field: "runs/a"})
     with pytest.raises(UserError, match=rf"{field} must be unset.*Received: {field}=runs/a"):

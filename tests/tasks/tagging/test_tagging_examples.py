@@ -63,7 +63,14 @@ def test_batches_are_those_of_a_loop(tokenizer):
     labels = np.arange(sum(map(len, sentences)), dtype=np.int32)
     windows = cut_windows(tokens, 8, 3)
     examples = sentence_examples(
-        tokens, labels, tokenizer, length=10, windows=windows, batch_size=4, shuffle=False
+        tokens,
+        labels,
+        tokenizer,
+        length=10,
+        windows=windows,
+        word_fields={"value": np.stack([labels, labels + 0.5], axis=1)},
+        batch_size=4,
+        shuffle=False,
     )
     batches, seen = TableBatches(examples), []
     rows = [
@@ -86,7 +93,11 @@ def test_batches_are_those_of_a_loop(tokenizer):
         assert row["token_ids"].tolist() == [*ids, SEP, *[PAD] * padding]
         assert row["word_ids"].tolist() == [*words, 0, *[0] * padding]
         assert row["label"].tolist() == [*wanted, -1, *[-1] * padding]
-        seen += row["label"][row["label"] >= 0].tolist()
+        predicted = row["label"] >= 0
+        values = np.stack([row["label"], row["label"] + 0.5], axis=1)
+        assert (row["value"][predicted] == values[predicted]).all()
+        assert (row["value"][row["word_ids"] == 0] == 0).all()
+        seen += row["label"][predicted].tolist()
     assert seen == labels.tolist()
     found = values_of_words(
         [row["label"] for row in rows[: len(windows)]], windows, tokens, tokenizer

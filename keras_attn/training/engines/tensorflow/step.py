@@ -7,6 +7,7 @@ clipped by their global norm, checked and applied: there is no mean of means, an
 replica. In float16 the loss is scaled, and a step whose gradients overflow is skipped.
 """
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -34,6 +35,7 @@ class TensorFlowStep(Step):
         if model.dtype_policy.name == "mixed_float16":
             with strategy.scope():
                 self.loss_scale = LossScale()
+        self._others = [*model.non_trainable_variables, *getattr(model, "constants", ())]
         self._gradients = traced(self._sum_micro_batches, jit)
         parts = strategy.num_replicas_in_sync * accumulate
         self._gathers = parts > 1 and getattr(model, "gathered_outputs", ())
@@ -121,7 +123,7 @@ class TensorFlowStep(Step):
             seed = tf.random.experimental.stateless_fold_in(seed, number)
         variables = [
             [tf.convert_to_tensor(v.value) for v in own]
-            for own in (self.model.trainable_variables, self.model.non_trainable_variables)
+            for own in (self.model.trainable_variables, self._others)
         ]
         gathered = self._gather(context, variables, batch, seed) if self._gathers else {}
         sums = self._gradients(
@@ -157,7 +159,7 @@ class TensorFlowStep(Step):
             2021.
         """
         own = self._outputs(*variables, batch, seed)
-        own |= {name: batch[name] for name in ("sample_weight", "label") if name in batch}
+        own |= {name: batch[name] for name in self.model.gathered_inputs if name in batch}
         rows = {
             f"gathered_{name}": tf.reshape(x, tf.concat([[-1], tf.shape(x)[2:]], 0))
             for name, x in own.items()
@@ -217,11 +219,13 @@ class TensorFlowStep(Step):
         """Returns the outputs of the model in training, with the random numbers of a seed."""
         others = [
             self._fold(seed, k) if is_seed(variable) else value
-            for k, (variable, value) in enumerate(
-                zip(self.model.non_trainable_variables, others, strict=True)
-            )
+            for k, (variable, value) in enumerate(zip(self._others, others, strict=True))
         ]
-        return self.model.stateless_call(trainable, others, batch, training=True)[0]
+        # As `stateless_call`, which does not take the values of `constants`.
+        variables = [*self.model.trainable_variables, *self._others]
+        values = zip(variables, [*trainable, *others], strict=True)
+        with keras.StatelessScope(state_mapping=list(values)):
+            return self.model.call(batch, training=True)
 
     def _micro_batch(self, trainable, others, batch, scales, seed):
         with tf.GradientTape(watch_accessed_variables=False) as tape:

@@ -253,17 +253,39 @@ class PairsOfTexts:
         }
 
 
-@pytest.mark.parametrize("loss", quick(["in_batch_negatives", "cosent"], "in_batch_negatives"))
-def test_in_batch_losses_are_of_the_global_batch_for_any_split(loss):
+class PairsWithTeacher(PairsOfTexts):
+    def rows(self, start, stop):
+        numbers = np.arange(2 * start, 2 * stop, dtype=np.int32).reshape(-1, 2) % (2 * ROWS)
+        vectors = np.sin(1.0 + numbers[..., None] * np.arange(1, 4)).astype(np.float32)
+        teacher = {"teacher_embedding": vectors, "text_numbers": numbers}
+        return {**super().rows(start, stop), **teacher}
+
+
+@pytest.mark.parametrize(
+    "loss, source",
+    quick(
+        [
+            ("in_batch_negatives", PairsOfTexts),
+            ("cosent", PairsOfTexts),
+            ("cosine", PairsWithTeacher),
+        ],
+        ("in_batch_negatives", PairsOfTexts),
+    ),
+)
+def test_in_batch_losses_are_of_the_global_batch_for_any_split(loss, source):
     def model():
         backbone = BertEncoder(12, 1, 8, 2, dropout=0.0, use_pooler=False, seed=0)
-        return TextEmbedder(backbone, loss=loss, symmetric=loss != "cosent", seed=1)
+        return TextEmbedder(
+            backbone,
+            loss=loss,
+            symmetric=loss != "cosent",
+            distillation=0.5 * (source is PairsWithTeacher),
+            seed=1,
+        )
 
     found = {}
     for replicas, accumulate, jit in ((1, 1, False), (2, 1, False), (1, 4, True), (2, 2, False)):
-        step, trained, feed = _trainer(
-            model, PairsOfTexts(), replicas, accumulate=accumulate, jit=jit
-        )
+        step, trained, feed = _trainer(model, source(), replicas, accumulate=accumulate, jit=jit)
         records = step.run(feed, 0, [0.5, 0.5])
         values = [record["loss"] for record in records]
         weights = np.concatenate([np.ravel(v) for v in trained.trainable_variables])
@@ -272,6 +294,46 @@ def test_in_batch_losses_are_of_the_global_batch_for_any_split(loss):
         np.testing.assert_allclose(losses, found[1, 1][0], 1e-5)
         np.testing.assert_allclose(weights, found[1, 1][1], 1e-4, 1e-6)
     assert found[1, 1][0][1] < found[1, 1][0][0]
+
+
+class SameBertRows(BertRows):
+    """Rows that do not depend on how they are split."""
+
+    def rows(self, start, stop):
+        return {name: x[start:stop] for name, x in super().rows(0, self.num_examples).items()}
+
+
+@pytest.mark.thorough
+def test_a_teacher_runs_in_the_step_of_all_devices():
+    def model():
+        student, teacher = (
+            BertPretrainer(
+                BertEncoder(50, 1, size, 2, dropout=0.0, use_pooler=False, seed=seed),
+                next_sentence=False,
+                distillation=0.5,
+            )
+            for seed, size in ((0, 8), (1, 12))
+        )
+        teacher.build()
+        student.set_teacher(teacher)
+        return student
+
+    found, fixed = {}, {}
+    for split in ((1, 1, False), (2, 1, True), (1, 4, True), (2, 2, False)):
+        replicas, accumulate, jit = split
+        step, trained, feed = _trainer(
+            model, SameBertRows(), replicas, accumulate=accumulate, jit=jit
+        )
+        losses = [record["mlm_loss"] for record in step.run(feed, 0, [0.5, 0.5])]
+        assert len(step.variables()) == len(trained.trainable_variables) + 1  # and the iteration
+        found[split] = losses, np.concatenate([np.ravel(v) for v in trained.trainable_variables])
+        fixed[split] = np.concatenate([np.ravel(v) for v in trained.constants])
+    losses, weights = found[1, 1, False]
+    assert losses[0] == pytest.approx(0.5 * np.log(50), abs=0.1)  # neither has learnt anything
+    for split in found:
+        np.testing.assert_allclose(found[split][0], losses, 1e-5)
+        np.testing.assert_allclose(found[split][1], weights, 1e-4, 1e-6)
+        np.testing.assert_array_equal(fixed[split], fixed[1, 1, False])
 
 
 @pytest.mark.parametrize("dtype", quick(["float32", "mixed_bfloat16"]))
