@@ -121,7 +121,7 @@ def test_a_cache_takes_sequences_alone():
     layer = MultiHeadAttention(2, 3)
     x = values(2, 3, 4, 6)
     layer.build(x.shape, x.shape)
-    with pytest.raises(ValueError, match=r"cache, memory and position_ids require inputs \(B, T, D\)"):
+    with pytest.raises(ValueError, match=r"cache, memory and position_ids require inputs"):
         layer(x, x, cache=layer.make_cache(2, 5), cache_index=0)
 
 
