@@ -140,7 +140,8 @@ class EncoderFolders:
         heads, files = TASKS[task].read_head(config, path, dropout)
         if task == "masked_lm":
             heads = self.masked_lm_heads(model, config, header, architecture)
-        architecture["use_pooler"] = self.has_pooler(task, heads, header)
+        if self.family.has_pooler:
+            architecture["use_pooler"] = self.has_pooler(task, heads, header)
         untied = not heads.get("tie_embeddings", True)
         tensors_of = layout(
             self.tensors(architecture, task, heads),
@@ -278,7 +279,7 @@ class EncoderFolders:
             ),
         ):
             require_arguments(
-                {**architecture, **heads, "activation": own},
+                {"use_pooler": False, **architecture, **heads, "activation": own},
                 needed,
                 f"{found} of transformers has {{}}; {advice}",
             )
@@ -342,4 +343,8 @@ class EncoderFolders:
             return {names.bias: None} if names.bias not in used else {}
         matrix = next(name for name in used if name.endswith("word_embeddings.weight"))
         twins = {f"{names.decoder}.bias": names.bias, f"{names.decoder}.weight": matrix}
-        return {name: twin for name, twin in twins.items() if name in header and twin in used}
+        return {
+            name: twin
+            for name, twin in twins.items()
+            if name != twin and name in header and twin in used
+        }
