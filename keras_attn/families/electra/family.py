@@ -15,7 +15,6 @@ from keras_attn.models import (
     ElectraPretrainer,
 )
 from keras_attn.models.electra import ELECTRA_SIZES, EMBEDDING_DIMS
-from keras_attn.models.electra.pretrainer import generator_arguments
 from keras_attn.registry import TASKS
 from keras_attn.text.tokenizer_types import TOKENIZER_TYPES
 
@@ -57,7 +56,9 @@ class ElectraFamily(Family):
         fraction = heads.get("generator_fraction") if task == "replaced_tokens" else None
         if fraction is None:
             return layers
-        generator = encoder_memory(generator_arguments(architecture, fraction), length)
+        generator = encoder_memory(
+            ElectraPretrainer.generator_arguments(architecture, fraction), length
+        )
         rows = architecture["vocabulary_size"] + architecture["max_length"]
         # The logits and the Gumbel noise of the samples exist at the same time.
         sampled = 2 * targets * architecture["vocabulary_size"]

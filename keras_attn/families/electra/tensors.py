@@ -8,7 +8,7 @@ from keras_attn.families.huggingface_tensors import (
     masked_lm_tensors,
 )
 from keras_attn.families.layer_memory import embedding_dim
-from keras_attn.models.electra.pretrainer import generator_arguments
+from keras_attn.models import ElectraPretrainer
 
 PREFIX = "electra."
 MASKED_LM = MaskedLMNames(
@@ -17,7 +17,6 @@ MASKED_LM = MaskedLMNames(
     "generator_lm_head.bias",
     "generator_lm_head",
 )
-EMBEDDINGS = ("token_embedding", "segment_embedding", "position_embedding/embeddings")
 
 
 def model_tensors(architecture, task, heads):
@@ -38,7 +37,7 @@ def model_tensors(architecture, task, heads):
         yield from dense_tensors("rtd_output/", f"{predictions}_prediction", (hidden_dim, 1))
         fraction = heads.get("generator_fraction")
         if fraction is not None:
-            yield from _generator(generator_arguments(architecture, fraction))
+            yield from _generator(ElectraPretrainer.generator_arguments(architecture, fraction))
     else:
         names = {}
         if task == "classification":
@@ -58,7 +57,7 @@ def _encoder(architecture, backbone):
 def _generator(architecture):
     """Yields the entries of a generator without the shared embeddings."""
     heads = {"tie_embeddings": True}
-    shared = {f"electra_encoder/{name}" for name in EMBEDDINGS}
+    shared = {f"electra_encoder/{name}" for name in ElectraPretrainer.SHARED}
     for entries in (
         _encoder(architecture, "electra_encoder"),
         masked_lm_tensors(architecture, heads, MASKED_LM),

@@ -133,6 +133,9 @@ class ElectraPretrainer(TaskModel, keras.Model):
     OWN_INPUTS = {"mask_positions": "BP"}
     SAME_BATCH = ("mask_positions",)
     OUTPUT_BIAS = "mlm_bias"  # weight that may start from log frequencies of tokens
+    # Paths of the weights of the backbone that the generator shares.
+    SHARED = ("token_embedding", "segment_embedding", "position_embedding/embeddings")
+    generator_arguments = staticmethod(generator_arguments)
 
     def __init__(
         self,

@@ -69,6 +69,26 @@ class ReplacedTokens(Task):
     def read_head(self, config, path, dropout=None):
         return {**_DEFAULTS, "generator_fraction": None}, {}
 
+    def for_task(self, trained, task):
+        fraction = trained.heads["generator_fraction"]
+        if task != "masked_lm" or fraction is None:
+            return trained
+        model, backbone = trained.family.model_class(self.name), trained.family.backbone_name
+        paths = {f"{backbone}/{name}": f"{backbone}/{name}" for name in model.SHARED}
+        paths |= {
+            path.removeprefix(_GENERATOR): path
+            for path in trained.weights
+            if path.startswith(_GENERATOR)
+        }
+        return dataclasses.replace(
+            trained,
+            task=task,
+            architecture=model.generator_arguments(trained.architecture, fraction),
+            heads={"mlm_activation": "gelu_erf"},
+            weights={ours: trained.weights[p] for ours, p in paths.items() if p in trained.weights},
+            config=None,
+        )
+
     def for_other_libraries(self, trained):
         # There, generator and discriminator are two models.
         return dataclasses.replace(
