@@ -135,7 +135,7 @@ def select_task(config: ml_collections.ConfigDict, named: str) -> None:
     config.data.task = named
 
 
-def select_family(config: ml_collections.ConfigDict, named: str) -> None:
+def select_family(config: ml_collections.ConfigDict, named: str, keep_task: bool = False) -> None:
     """Changes a config to the fields of a family, and fields at their defaults to its defaults.
 
     A config of `pretrain` changes to the task that the family pretrains by default.
@@ -143,13 +143,14 @@ def select_family(config: ml_collections.ConfigDict, named: str) -> None:
     Args:
         config: ConfigDict, which is changed.
         named: New value of `model.family`.
+        keep_task: Whether a config of `pretrain` keeps its task.
     """
     unnamed = DEFAULT_TASKS["finetune" if "task" in config.data else "pretrain"]
     task, family = task_of_config(config, unnamed), FAMILIES.fields(named)
     if config.model.get("family") == named:
         return
     old = declared(task, config.model.get("family"))
-    if TASKS.fields(task).pretrains:
+    if TASKS.fields(task).pretrains and not keep_task:
         task = family.pretrains
     _change(config, old, task, named)
     config.model.family = named

@@ -134,6 +134,7 @@ FAMILIES = Registry(
     {
         "bert": "keras_attn.families.bert",
         "distilbert": "keras_attn.families.distilbert",
+        "electra": "keras_attn.families.electra",
         "gpt2": "keras_attn.families.gpt2",
         "xlnet": "keras_attn.families.xlnet",
         "roberta": "keras_attn.families.roberta",
@@ -157,6 +158,7 @@ TASKS = Registry(
         "masked_lm": "keras_attn.tasks.masked_lm",
         "causal_lm": "keras_attn.tasks.causal_lm",
         "permutation_lm": "keras_attn.tasks.permutation_lm",
+        "replaced_tokens": "keras_attn.tasks.replaced_tokens",
         "backbone": "keras_attn.tasks.backbone",
         "embedding": "keras_attn.tasks.embedding",
         "classification": "keras_attn.tasks.classification",

@@ -18,11 +18,11 @@ DOCS = pathlib.Path(__file__).parents[1] / "docs"
 HEADS = {"masked_lm": {"next_sentence": False}, "classification": {"num_classes": 3}}
 # The module `model` of the family of the page.
 MODEL = """
-from tests.support.toy_family.family import ToyClassifier as ElectraClassifier
+from tests.support.toy_family.family import ToyClassifier as RoFormerClassifier
 from tests.support.toy_family.family import ToyEncoder
 
 
-class ElectraEncoder(ToyEncoder):
+class RoFormerEncoder(ToyEncoder):
     def __init__(
         self, vocabulary_size, num_layers, hidden_dim, num_heads, embedding_dim, dropout, **kwargs
     ):
@@ -65,7 +65,7 @@ def add_member(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "page, registry, member",
     [
-        ("adding_a_family.md", FAMILIES, "electra"),
+        ("adding_a_family.md", FAMILIES, "roformer"),
         ("adding_a_task.md", TASKS, "multiple_choice"),
         ("adding_an_engine.md", ENGINES, "jax"),
     ],
@@ -86,12 +86,12 @@ def test_the_family_has_a_config_and_builds_its_models(add_member):
     page = "adding_a_family.md"
     add_member(
         FAMILIES,
-        "keras_attn.families.electra",
+        "keras_attn.families.roformer",
         fields=_block(page, "FamilyFields("),
         family=_block(page, "(Family)"),
         model=MODEL,
     )
-    family, config = FAMILIES["electra"], defaults.default_config("masked_lm", "electra")
+    family, config = FAMILIES["roformer"], defaults.default_config("masked_lm", "roformer")
     run = types.SimpleNamespace(
         task=TASKS["masked_lm"], config=config, resumed=False, pretrained=None
     )
@@ -103,7 +103,7 @@ def test_the_family_has_a_config_and_builds_its_models(add_member):
             model = family.build(task, {"vocabulary_size": 50, **architecture}, HEADS.get(task, {}))
             model.build()
             assert model.count_params() > 50 * shape["hidden_dim"]
-    for module, names in FAMILIES.fields("electra").keras_classes.items():
+    for module, names in FAMILIES.fields("roformer").keras_classes.items():
         assert all(hasattr(importlib.import_module(module), name) for name in names)
 
 

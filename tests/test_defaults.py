@@ -275,6 +275,7 @@ def test_selecting_a_task_changes_the_default_family(config, task, wanted):
         (pretraining_defaults(), "xlnet", permutation_modeling_defaults()),
         (language_modeling_defaults(), "bert", pretraining_defaults()),
         (pretraining_defaults(), "lstm", default_config("causal_lm", "lstm")),
+        (pretraining_defaults(), "electra", default_config("replaced_tokens")),
         (translation_defaults(), "luong", default_config("translation", "luong")),
         (
             finetuning_defaults(),
@@ -291,6 +292,12 @@ def test_selecting_a_family_changes_the_fields_and_defaults_of_a_config(config, 
     config.train.steps = 3  # an unset field has a type
     with pytest.raises(TypeError):
         config.train.steps = "many"
+
+
+def test_a_family_keeps_the_task_that_was_chosen():
+    config = pretraining_defaults()
+    select_family(config, "electra", keep_task=True)
+    assert config.to_dict() == default_config("masked_lm", "electra").to_dict()
 
 
 def test_two_configs_share_nothing():

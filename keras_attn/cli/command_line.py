@@ -29,6 +29,7 @@ from keras_attn.registry import DEFAULT_ENGINE, ENGINES
 
 HELP_FLAGS = {"--help", "-h", "-help", "--helpshort", "--helpfull"}
 NO_VALUE = ("none", "None")
+_OTHER_NAMES = {"data.objective": "data.task"}  # of fields on the command line
 
 
 def define_run_flags():
@@ -169,11 +170,12 @@ def _parse(usage, default_config):
     arguments, config, unset = list(sys.argv), None, []
     if default_config:
         arguments, name = take_flag(arguments, "config", default_config)
+        arguments = [_with_field_name(argument) for argument in arguments]
         config = load_config(*find_config(name))
         if (task := _last_value(arguments, "data.task")) and "task" in config.data:
             select_task(config, task)
         if family := _last_value(arguments, "model.family"):
-            select_family(config, family)
+            select_family(config, family, keep_task=task is not None)
     if HELP_FLAGS.intersection(arguments):
         _print_help(usage, config)
         sys.exit(0)
@@ -217,6 +219,15 @@ def _print_help(usage, config):
         for name, value in fields(config):
             line = f"  --config.{name}" + ("" if value is None else f"={value}")
             print(f"{line:40}  {meaning(config, name)}".rstrip())
+
+
+def _with_field_name(argument):
+    """Returns an argument with the name of a field in place of its other name."""
+    name, *rest = argument.partition("=")
+    for other, field in _OTHER_NAMES.items():
+        if name.lstrip("-") == f"config.{other}":
+            return "".join((name.replace(other, field), *rest))
+    return argument
 
 
 def _last_value(arguments, field):

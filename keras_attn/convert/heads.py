@@ -39,6 +39,7 @@ def with_heads(trained, task, new_heads):
     if task not in choices:
         raise UserError(f"task must be one of {', '.join(choices)}. Received: task={task}")
     name, heads = choices[task]
+    trained = TASKS[trained.task].for_task(trained, name)
     same = trained.task == name
     heads = TASKS[name].complete_heads(
         {**(trained.heads if same else {}), **heads},

@@ -370,4 +370,8 @@ class EncoderFolders:
             piece.name for piece in tensors_of[f"{self.family.backbone_name}/token_embedding"]
         )
         twins = {f"{names.decoder}.bias": names.bias, f"{names.decoder}.weight": matrix}
-        return {name: twin for name, twin in twins.items() if name in header and twin in used}
+        return {
+            name: twin
+            for name, twin in twins.items()
+            if name != twin and name in header and twin in used
+        }

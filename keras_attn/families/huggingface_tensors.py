@@ -148,12 +148,12 @@ def masked_lm_tensors(
         heads: Arguments of the head.
         names: Names of the layers.
     """
-    hidden_dim, rows = architecture["hidden_dim"], architecture["vocabulary_size"]
-    yield from dense_tensors("mlm_dense/", names.dense, (hidden_dim, hidden_dim))
-    yield from norm_tensors("mlm_norm", names.norm, hidden_dim)
+    size, rows = embedding_dim(architecture), architecture["vocabulary_size"]
+    yield from dense_tensors("mlm_dense/", names.dense, (architecture["hidden_dim"], size))
+    yield from norm_tensors("mlm_norm", names.norm, size)
     yield "mlm_bias", [names.bias], (rows,)
     if not heads["tie_embeddings"]:
-        yield "mlm_embedding", [f"{names.decoder}.weight"], (rows, hidden_dim)
+        yield "mlm_embedding", [f"{names.decoder}.weight"], (rows, size)
 
 
 def dense_tensors(path: str, name: str, shape: tuple) -> Iterator[Entry]:

@@ -10,6 +10,7 @@ from keras_attn.models.bert import (
     BertQuestionAnswerer,
 )
 from keras_attn.models.distilbert import DistilBertClassifier
+from keras_attn.models.electra import ElectraClassifier, ElectraEncoder, ElectraPretrainer
 from keras_attn.models.gpt2 import GPT2, GPT2Classifier, GPT2LanguageModel
 from keras_attn.models.hierarchical_attention_network import HierarchicalAttentionNetwork
 from keras_attn.models.modernbert import (
@@ -50,6 +51,9 @@ __all__ = [
     "BertPretrainer",
     "BertQuestionAnswerer",
     "DistilBertClassifier",
+    "ElectraClassifier",
+    "ElectraEncoder",
+    "ElectraPretrainer",
     "GPT2",
     "GPT2Classifier",
     "GPT2LanguageModel",

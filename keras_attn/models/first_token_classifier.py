@@ -8,6 +8,7 @@ from keras import ops
 from keras_attn.layers.seeds import drop, seeded_initializer, split_seed
 from keras_attn.models.classifier import Classifier
 from keras_attn.ops import take_positions
+from keras_attn.ops.activations import get_activation
 from keras_attn.types import Shape, Tensor
 
 
@@ -42,7 +43,7 @@ class FirstTokenClassifier(Classifier):
         initializer = keras.initializers.TruncatedNormal(stddev=self.backbone.initializer_range)
         self.hidden_dense = keras.layers.Dense(
             self.backbone.hidden_dim,
-            activation=self.ACTIVATION,
+            activation=get_activation(self.ACTIVATION),
             kernel_initializer=seeded_initializer(initializer, seed),
             dtype=self.dtype_policy,
             name="hidden_dense",

@@ -326,6 +326,17 @@ class Task:
         """
         return {}
 
+    def for_task(self, trained: Any, task: str) -> Any:
+        """Returns the `TrainedModel` whose heads are converted to those of another task.
+
+        It is the same, unless a second backbone in the model has the heads of the task.
+
+        Args:
+            trained: `TrainedModel`.
+            task: Name of the other task.
+        """
+        return trained
+
     def for_other_libraries(self, trained: Any) -> Any:
         """Returns a `TrainedModel` with a head that other libraries can represent."""
         return trained

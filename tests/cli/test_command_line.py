@@ -13,7 +13,12 @@ import pytest
 import tensorflow as tf
 
 from keras_attn.cli import command_line
-from keras_attn.defaults import fields, finetuning_defaults, pretraining_defaults
+from keras_attn.defaults import (
+    default_config,
+    fields,
+    finetuning_defaults,
+    pretraining_defaults,
+)
 from tests.support.absl_flags import new_flags
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -137,6 +142,27 @@ def test_help_shows_usage_and_every_field_without_starting_tensorflow(module):
         defaults = pretraining_defaults() if module == "pretrain" else finetuning_defaults()
         for name, _ in fields(defaults):
             assert re.search(rf"--config\.{name}(=\S+)? +\w", done.stdout), name
+
+
+@pytest.mark.parametrize(
+    ("arguments", "task", "family"),
+    [
+        (["--config.data.objective=replaced_tokens"], "replaced_tokens", "electra"),
+        (["--config.data.objective", "replaced_tokens"], "replaced_tokens", "electra"),
+        (["--config.data.task=replaced_tokens"], "replaced_tokens", "electra"),
+        (["--config.model.family=electra"], "replaced_tokens", "electra"),
+        (["--config.model.family=electra", "--config.data.task=masked_lm"], "masked_lm", "electra"),
+        (["--config.data.objective=language_modeling"], "causal_lm", "gpt2"),
+    ],
+)
+def test_pretraining_is_selected_by_objective_and_family(arguments, task, family, run_here):
+    status, out, _ = run_here(command_of("pretrain.__main__"), *arguments, "--help")
+    wanted = default_config(task, family)
+    # A value on the command line is parsed later.
+    names = {name for name, _ in fields(wanted)} - {"workdir", "pretrained"}
+    found = set(re.findall(r"^  --config\.([a-z_.]+)", out, re.M))
+    assert status == 0 and names <= found
+    assert ("model.generator_fraction" in found) == (task == "replaced_tokens")
 
 
 def test_a_path_of_another_file_system_is_one_line_in_every_flag(tmp_path, run_here):

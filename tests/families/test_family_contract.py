@@ -12,6 +12,7 @@ from keras_attn.models import (
     BertClassifier,
     BertEncoder,
     DistilBertClassifier,
+    ElectraClassifier,
     GPT2Classifier,
     RobertaClassifier,
     XLNetClassifier,
@@ -138,7 +139,7 @@ def test_a_classifier_needs_the_pooler_for_its_own_pooling(model, own):
     assert model.head_names(pooling=own) == model.head_names(pooling="mean") == ["logits_dense"]
 
 
-@pytest.mark.parametrize("model", [DistilBertClassifier, RobertaClassifier])
+@pytest.mark.parametrize("model", [DistilBertClassifier, ElectraClassifier, RobertaClassifier])
 def test_a_classifier_with_a_hidden_layer_needs_no_pooler(model):
     for pooling in (None, "cls", "mean"):
         assert not model.uses_pooler(pooling=pooling)

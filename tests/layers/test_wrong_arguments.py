@@ -112,6 +112,7 @@ BACKBONES = {
     "Bert": lambda: models.BertEncoder(9, 1, 8, 2),
     "Mode": lambda: models.ModernBertEncoder(9, 1, 8, 2),
     "Dist": lambda: models.BertEncoder(9, 1, 8, 2),
+    "Elec": lambda: models.ElectraEncoder(9, 1, 8, 2),
     "Robe": lambda: models.BertEncoder(9, 1, 8, 2),
     "Toke": lambda: models.BertEncoder(9, 1, 8, 2),
     "XLNe": lambda: models.XLNet(9, 1, 8, 2),
@@ -144,7 +145,7 @@ SIZES = {
     "reuse_length",
     "global_heads",
 }
-NUMBERS = {"attention_dropout", "sigma", "scale"}
+NUMBERS = {"attention_dropout", "generator_fraction", "sigma", "scale"}
 
 
 def _arguments(numbers):

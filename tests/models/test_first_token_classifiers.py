@@ -4,13 +4,20 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
+from scipy.special import erf
 
-from keras_attn.models import BertEncoder, DistilBertClassifier, RobertaClassifier
+from keras_attn.models import (
+    BertEncoder,
+    DistilBertClassifier,
+    ElectraClassifier,
+    RobertaClassifier,
+)
 
 LENGTHS = (3, 7, 1)
 KINDS = {
     "roberta": (RobertaClassifier, 1, np.tanh),
     "distilbert": (DistilBertClassifier, 0, lambda x: np.maximum(x, 0)),
+    "electra": (ElectraClassifier, 2, lambda x: x * (1 + erf(x / np.sqrt(2))) / 2),
 }
 
 

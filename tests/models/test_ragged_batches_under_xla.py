@@ -50,6 +50,10 @@ def modernbert():
     return M.ModernBertEncoder(7, 2, 4, 2, window=2, seed=0)
 
 
+def electra():
+    return M.ElectraEncoder(7, 1, 4, 2, embedding_dim=3, dropout=0.0, seed=0)
+
+
 def gpt2():
     return M.GPT2(7, 1, 4, 2, max_length=8, dropout=0.0, seed=0)
 
@@ -91,6 +95,11 @@ MODELS = {
     "DistilBertClassifier": (
         lambda: M.DistilBertClassifier(bert(num_segments=0, use_pooler=False), 2, dropout=0.0),
         TEXTS,
+    ),
+    "ElectraClassifier": (lambda: M.ElectraClassifier(electra(), 2, dropout=0.0), TEXTS),
+    "ElectraPretrainer of the most probable tokens": (
+        lambda: M.ElectraPretrainer(electra(), temperature=0),
+        MASKED,
     ),
     "GPT2Classifier": (lambda: M.GPT2Classifier(gpt2(), 2, dropout=0.0), TEXTS),
     "GPT2LanguageModel": (lambda: M.GPT2LanguageModel(gpt2()), {"token_ids": IDS}),
@@ -155,6 +164,7 @@ MODELS = {
 }
 DRAWS = {  # whose random numbers differ under XLA
     "BahdanauSeq2Seq half forced": (bahdanau(teacher_forcing_ratio=0.5), PAIRS),
+    "ElectraPretrainer": (lambda: M.ElectraPretrainer(electra()), MASKED),
     "LuongSeq2Seq half forced": (luong(teacher_forcing_ratio=0.5), PAIRS),
     "LuongSeq2Seq hard": (luong(attention="hard", score="dot"), PAIRS),
 }

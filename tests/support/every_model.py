@@ -78,6 +78,10 @@ def _modernbert():  # a local layer after a global one
     return models.ModernBertEncoder(12, 2, 8, 2, window=4, seed=0)
 
 
+def _electra(**options):
+    return models.ElectraEncoder(12, 1, 8, 2, embedding_dim=6, dropout=0.0, seed=0, **options)
+
+
 def _gpt2(**options):
     return models.GPT2(12, 1, 8, 2, dropout=0.0, seed=0, **options)
 
@@ -99,6 +103,7 @@ BACKBONES = {
     "AttentiveCNN": (lambda: models.AttentiveCNN(12, 8, dropout=0.0, seed=0), _one_segment),
     "AttentiveReader": (lambda: models.AttentiveReader(12, 8, dropout=0.0, seed=0), _texts),
     "BertEncoder": (_bert, _texts),
+    "ElectraEncoder": (_electra, _texts),
     "GPT2": (_gpt2, _one_segment),
     "HierarchicalEncoder": (
         lambda: models.HierarchicalEncoder(
@@ -124,6 +129,12 @@ TASKS = {
         ),
         _labelled,
     ),
+    "ElectraClassifier": (
+        lambda: models.ElectraClassifier(_electra(), 3, dropout=0.0),
+        _labelled,
+    ),
+    # With the most probable tokens, as samples differ between devices.
+    "ElectraPretrainer": (lambda: models.ElectraPretrainer(_electra(), temperature=0), _masked),
     "GPT2Classifier": (
         lambda: models.GPT2Classifier(_gpt2(), 3, dropout=0.0),
         lambda: _one_segment(_labelled),

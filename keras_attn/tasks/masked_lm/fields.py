@@ -16,6 +16,6 @@ FIELDS = TaskFields(
     command="pretrain",
     family="bert",
     config=lambda family: pretraining_fields(family, DATA, DISTILLATION),
-    loaded="keras_attn.tasks.masked_lm.mask_filler.MaskFiller",
+    loaded="keras_attn.tasks.mask_filler.MaskFiller",
     convert_heads={"pretraining": {"next_sentence": True}, "masked_lm": {"next_sentence": False}},
 )

@@ -1,26 +1,21 @@
 """Masked language modeling."""
 
-import functools
-
 from keras_attn.errors import UserError
 from keras_attn.tasks.contract import Plan, Task
-from keras_attn.tasks.masked_lm.mask_filler import MaskFiller
+from keras_attn.tasks.mask_filler import MaskFiller
 from keras_attn.tasks.masked_lm.teacher import check_teacher, tokenizer_of
 from keras_attn.tasks.model_arguments import require_float32, with_defaults
 from keras_attn.tasks.pretraining.initial_weights import initializer_of
 from keras_attn.tasks.pretraining.masked_examples import ONE_SEGMENT
 from keras_attn.tasks.pretraining.masked_splits import (
     check_masking,
+    losses_per_character,
     max_predictions,
     read_masked_splits,
     text_sources,
 )
 from keras_attn.tasks.pretraining.segments import choose_segments
-from keras_attn.tasks.pretraining.splits import (
-    PRETRAINING_MINUTES,
-    characters_per_target,
-    hashes_of_splits,
-)
+from keras_attn.tasks.pretraining.splits import PRETRAINING_MINUTES, hashes_of_splits
 from keras_attn.tasks.teacher import WITHOUT_TEACHER, distillation, read_teacher, teacher_hash
 from keras_attn.tasks.tokenizer_choice import choose_tokenizer
 
@@ -55,16 +50,6 @@ class MaskedLM(Task):
             new = [name for name in new if name in run.family.head_names(self.name, heads)]
         run.fit_memory(architecture, heads, teacher)
         train, validation = read_masked_splits(run, tokenizer)
-
-        @functools.cache
-        def characters():
-            return characters_per_target(
-                validation, [len(tokenizer.surface(piece)) for piece in tokenizer.vocabulary]
-            )
-
-        def metrics(model, results, rows, stop):
-            return {**results, "mlm_loss_per_character": results["mlm_loss"] / characters()}
-
         hashes = run.tokenizer_hashes() | hashes_of_splits(run) | teacher_hash(teacher)
         return Plan(
             architecture,
@@ -74,7 +59,7 @@ class MaskedLM(Task):
             validation,
             new_heads=new,
             initialize=initializer_of(run, train.source, tokenizer, new),
-            metrics=metrics,
+            metrics=losses_per_character(validation, tokenizer),
             teacher=teacher,
         )
 

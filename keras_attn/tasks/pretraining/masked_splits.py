@@ -1,10 +1,12 @@
 """Splits of tasks that predict masked tokens, from text or TFRecords."""
 
+import functools
 import math
 
 from keras_attn.errors import UserError
 from keras_attn.tasks.pretraining.masked_examples import PretrainingExamples, check_options
 from keras_attn.tasks.pretraining.splits import (
+    characters_per_target,
     check_targets,
     is_tfrecord,
     prepared_folder,
@@ -65,6 +67,25 @@ def read_masked_splits(run, tokenizer, **rates):
     )
     check_targets(run.config.data, train, validation)
     return train, validation
+
+
+def losses_per_character(validation, tokenizer):
+    """Returns `Plan.metrics` that adds `mlm_loss_per_character` to the results.
+
+    Args:
+        validation: Validation batches, whose characters are counted when they are needed.
+        tokenizer: Tokenizer of the run.
+    """
+
+    @functools.cache
+    def characters():
+        lengths = [len(tokenizer.surface(piece)) for piece in tokenizer.vocabulary]
+        return characters_per_target(validation, lengths)
+
+    def metrics(model, results, rows, stop):
+        return {**results, "mlm_loss_per_character": results["mlm_loss"] / characters()}
+
+    return metrics
 
 
 def _examples(run, split, source, tokenizer, rates):

@@ -1,0 +1,1 @@
+"""Replaced-token detection, the pretraining of ELECTRA."""
