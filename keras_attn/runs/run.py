@@ -233,7 +233,7 @@ class Run:
         if "lowercase" not in data:
             return
         if not self.resumed:
-            data.lowercase = _lowercase(data, self.pretrained, self.family.tokenizers.lowercase)
+            data.lowercase = _lowercase(data, self.pretrained, self.family)
         elif data.lowercase is None:
             data.lowercase = self.saved["config"]["data"]["lowercase"]
 
@@ -374,12 +374,17 @@ def _check_engine(saved, name):
         )
 
 
-def _lowercase(data, pretrained, default):
+def _lowercase(data, pretrained, family):
     """Returns whether to lower-case text, as in `pretrained` or in the prepared text if given."""
     if pretrained:
         return pretrained.lowercase  # `read_ready` has compared it with data.lowercase
+    if data.lowercase and family.tokenizers.keeps_case:
+        raise UserError(
+            f"data.lowercase must be False or unset for the tokenizer of {family.title}. "
+            f"Received: data.lowercase={data.lowercase}"
+        )
     if not (data.train and is_prepared(data.train)):
-        return default if data.lowercase is None else data.lowercase
+        return family.tokenizers.lowercase if data.lowercase is None else data.lowercase
     prepared = read_index(data.train)["lowercase"]
     if data.lowercase not in (None, prepared):
         raise UserError(

@@ -14,8 +14,8 @@ class MaskFiller(Embedder):
         """Predicts masked tokens.
 
         Args:
-            texts: A string with one or more mask tokens, `[MASK]` or that of the tokenizer, or a list
-                of them.
+            texts: A string with one or more mask tokens of the tokenizer, such as `[MASK]`, or a
+                list of them.
             top: Number of predictions for each mask token.
 
         Returns:

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 SIDE = pathlib.Path(__file__).with_name("transformers_side.py")
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
-HUGGING_FACE, LANGUAGE_MODELS = GOLDEN / "hugging_face", GOLDEN / "language_models"
+FOLDERS = [GOLDEN / name for name in ("hugging_face", "language_models", "encoders")]
 
 
 def test_models_of_transformers_equal_ours(tmp_path):
@@ -69,7 +69,7 @@ def test_models_of_transformers_equal_ours(tmp_path):
         assert back.keys() == there.keys()
         for key, value in there.items():
             assert back[key].tobytes() == value.tobytes(), key
-    for source in (*HUGGING_FACE.iterdir(), *LANGUAGE_MODELS.iterdir()):
+    for source in (path for folder in FOLDERS for path in folder.iterdir()):
         if source.is_dir():
             convert.convert(source, tmp_path / "runs" / source.name)
             convert.convert(

@@ -2,14 +2,15 @@
 
 import json
 import pathlib
+import shutil
 
 import h5py
 import numpy as np
 import pytest
 import tensorflow as tf
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 
-from keras_attn import convert
+from keras_attn import convert, load
 from keras_attn.checkpoints.tensor_map import Tensors
 from keras_attn.convert import read_ready
 from keras_attn.errors import UserError
@@ -190,3 +191,76 @@ def test_the_segment_of_a_roberta_is_added_to_its_positions_for_keras_hub(tmp_pa
     real = batch["padding_mask"] > 0
     expected = arrays["roberta_untied/sequence_output"]
     np.testing.assert_allclose(np.asarray(hidden)[real], expected[real], 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("name", ["distilbert_encoder", "roberta_encoder"])
+def test_an_embedding_model_of_sentence_transformers_is_written_and_read(name, tmp_path):
+    convert.convert(ENCODERS / name, tmp_path / "model", "sentence_transformers")
+    texts = ["the cat sat", "", "a b"]
+    expected = load(str(ENCODERS / name)).embed(texts, pooling="mean")
+    np.testing.assert_array_equal(load(str(tmp_path / "model")).embed(texts), expected)
+    assert convert.detect(str(tmp_path / "model"))[1] == "sentence_transformers"
+
+
+def test_masked_texts_have_the_ids_of_transformers():
+    model, rows = load(str(ENCODERS / "roberta_masked_lm")), []
+    tokenized = json.loads((ENCODERS / "tokenized.json").read_text())
+    run = model._run
+    model._run = lambda batch: rows.append(batch["token_ids"][0].tolist()) or run(batch)
+    for text, _ in tokenized["masked"]:
+        model.fill_mask(text)
+    assert rows == [ids for _, ids in tokenized["masked"]]
+
+
+BAD_TOKENIZERS = {
+    "add_prefix_space=True": ("tokenizer_config.json", {"add_prefix_space": True}),
+    r"mask_token='\[MASK\]'": ("tokenizer_config.json", {"mask_token": "[MASK]"}),
+    "post_processor=": (
+        "tokenizer.json",
+        {"post_processor": {"type": "RobertaProcessing", "sep": ["[SEP]", 2], "cls": ["<s>", 0]}},
+    ),
+    "normalizer=": ("tokenizer.json", {"normalizer": {"type": "NFKC"}}),
+}
+
+
+@pytest.mark.parametrize("message", BAD_TOKENIZERS)
+def test_a_tokenizer_that_differs_from_roberta_is_an_error(message, tmp_path):
+    file, fields = BAD_TOKENIZERS[message]
+    shutil.copytree(ENCODERS / "roberta_tagger", tmp_path / "model")
+    path = tmp_path / "model" / file
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+    with pytest.raises(UserError, match=message):
+        convert.read(tmp_path / "model")
+
+
+def test_a_folder_like_roberta_base_is_read_completely(tmp_path):
+    """It has position ids, copies of the output layer, an unused pooler and two tokenizer files."""
+    folder = tmp_path / "model"
+    convert.convert(ENCODERS / "roberta_masked_lm", tmp_path / "run")
+    convert.convert(tmp_path / "run", folder, "huggingface")
+    arrays = load_file(folder / "model.safetensors")
+    arrays["roberta.embeddings.position_ids"] = np.arange(26)[None]
+    arrays["lm_head.decoder.weight"] = arrays["roberta.embeddings.word_embeddings.weight"]
+    arrays["lm_head.decoder.bias"] = arrays["lm_head.bias"]
+    arrays["roberta.pooler.dense.weight"] = np.ones((12, 12), np.float32)
+    arrays["roberta.pooler.dense.bias"] = np.ones(12, np.float32)
+    save_file(arrays, folder / "model.safetensors")
+    config = json.loads((folder / "config.json").read_text())
+    for field in ("tie_word_embeddings", "is_decoder", "classifier_dropout"):
+        config.pop(field, None)  # files of 2019 have fewer fields
+    (folder / "config.json").write_text(json.dumps(config))
+    first, second = convert.read(folder), convert.read(ENCODERS / "roberta_masked_lm")
+    assert (first.kind, first.heads, first.architecture) == (
+        second.kind,
+        second.heads,
+        second.architecture,
+    )
+    for path, value in second.weights.items():
+        np.testing.assert_array_equal(first.weights[path], value, err_msg=path)
+    assert first.tokenizer.vocabulary == second.tokenizer.vocabulary
+    for left_out in ("tokenizer.json", "vocab.json"):
+        (folder / left_out).unlink()
+        other = convert.read(folder).tokenizer
+        assert (other and other.sha256) == (
+            None if left_out == "vocab.json" else first.tokenizer.sha256
+        )

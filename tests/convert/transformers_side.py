@@ -108,7 +108,7 @@ def check(folder):
         with torch.no_grad():
             [source] = (
                 golden / kind / path.name
-                for kind in ("hugging_face", "language_models")
+                for kind in ("hugging_face", "language_models", "encoders")
                 if (golden / kind / path.name).is_dir()
             )
             found, expected = (load(place)(input_ids=ids) for place in (path, source))

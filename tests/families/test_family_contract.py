@@ -45,7 +45,7 @@ def test_the_least_size_counts_factorized_embeddings():
     assert Factorized().min_parameters(electra_small) == 2 * embeddings + feed_forward
 
 
-@pytest.mark.parametrize("name", ["bert", "gpt2", "transformer"])
+@pytest.mark.parametrize("name", ["bert", "distilbert", "gpt2", "roberta", "transformer"])
 def test_a_model_of_any_length_has_no_position_embeddings(name):
     family = FAMILIES[name]
     architecture = {"vocabulary_size": 50, "num_layers": 1, "hidden_dim": 8, "num_heads": 2}
@@ -58,7 +58,7 @@ def test_a_model_of_any_length_has_no_position_embeddings(name):
         assert estimate({**architecture, "max_length": 100}) == estimate(architecture) + 800
 
 
-@pytest.mark.parametrize("name", ["bert", "gpt2", "xlnet", "transformer"])
+@pytest.mark.parametrize("name", ["bert", "distilbert", "gpt2", "roberta", "xlnet", "transformer"])
 def test_the_least_size_is_below_the_number_of_parameters(name):
     family = FAMILIES[name]
     architecture = {

@@ -3,6 +3,7 @@
 import numpy as np
 
 from keras_attn.defaults import (
+    default_config,
     language_modeling_defaults,
     permutation_modeling_defaults,
     pretraining_defaults,
@@ -18,6 +19,7 @@ SENTENCES = [
 _DEFAULTS = {
     "wordpiece": (pretraining_defaults, {"data.vocab_size": 200}),
     "bpe": (language_modeling_defaults, {"data.vocab_size": 320, "model.max_length": 48}),
+    "roberta_bpe": (lambda: default_config("masked_lm", "roberta"), {"data.vocab_size": 320}),
     "sentencepiece": (permutation_modeling_defaults, {"data.vocab_size": 60}),
 }
 

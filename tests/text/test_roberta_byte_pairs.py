@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_attn.data.text_examples import TextExamples
 from keras_attn.errors import UserError
 from keras_attn.text.roberta_byte_pairs import (
     SPECIAL_TOKENS,
@@ -36,6 +37,22 @@ def test_ids_and_spans_equal_those_of_transformers(tokenizer):
         assert ids[own].tolist() == theirs, text
         assert spans[own].tolist() == offsets, text
     assert len(TEXTS) == 289
+
+
+def _row(tokenizer, text, pair=None, length=99):
+    pairs = None if pair is None else [pair]
+    examples = TextExamples(
+        [text], pairs, None, tokenizer, length=length, batch_size=1, shuffle=False
+    )
+    batch = examples.batch(0)
+    return batch["token_ids"][batch["padding_mask"] > 0].tolist()
+
+
+def test_rows_of_texts_and_pairs_equal_those_of_transformers(tokenizer):
+    for text, pair, ids in EXPECTED["pairs"]:
+        assert _row(tokenizer, text, pair) == ids, (text, pair)
+    for text, ids in EXPECTED["truncated"]:
+        assert len(ids) <= 9 and _row(tokenizer, text, length=9) == ids, text
 
 
 def test_a_graph_tokenizes_as_the_library(tokenizer):

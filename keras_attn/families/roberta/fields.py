@@ -34,9 +34,7 @@ FIELDS = FamilyFields(
         **ONE_SEGMENT,
         "vocab": DOCUMENTS["vocab"],
         "vocab_size": DOCUMENTS["vocab_size"],
-        "lowercase": Field(
-            bool, "whether to lower-case text; must be unset or False", choices=(False,)
-        ),
+        "lowercase": Field(bool, "whether to lower-case text; must be unset or False"),
     },
     published={
         "model.initial_attention": "uniform",

@@ -229,7 +229,8 @@ def cut_windows(questions, tokenizer, *, length, max_question, stride):
     if length <= max_question + around:
         raise UserError(
             f"data.length must be at least data.max_question + {around + 1}: the question, "
-            f"{around} special tokens and the passage. Received: data.length={length}, data.max_question={max_question}"
+            f"{around} special tokens and the passage. Received: data.length={length}, "
+            f"data.max_question={max_question}"
         )
     distinct = {text: number for number, text in enumerate(dict.fromkeys(questions.texts))}
     passages, spans = _split(*tokenizer.encode_with_spans(list(distinct)))

@@ -14,7 +14,7 @@ from tests.support.small_language_models import config_of, write_texts
 
 pytestmark = pytest.mark.runs
 
-SIZES = {"wordpiece": 200, "bpe": 320, "sentencepiece": 60}
+SIZES = {"wordpiece": 200, "bpe": 320, "roberta_bpe": 320, "sentencepiece": 60}
 
 
 def _config(kind, folder, **fields):
