@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from keras import ops
 
+from keras_attn.data.packing import pack
 from keras_attn.models import BertEncoder, ElectraEncoder, ElectraPretrainer
 from keras_attn.models.electra.pretrainer import generator_arguments
 from keras_attn.models.electra.replacement import (
@@ -22,6 +23,11 @@ MASK = 4
 
 def numpy(x):
     return ops.convert_to_numpy(x)
+
+
+def _numbers(sums):
+    """A sum, or a sum and its weight, as floats."""
+    return [float(numpy(x)) for x in (sums if isinstance(sums, tuple) else (sums,))]
 
 
 def _made(fraction=0.5, seed=0, **options):
@@ -270,6 +276,21 @@ def test_the_shift_of_a_row_does_not_depend_on_padding():
     found = row_shifts(padded, np.pad(mask, ((0, 0), (0, 2))), positions, 13)
     np.testing.assert_array_equal(numpy(found), numpy(expected))
     assert (numpy(found) >= 0).all() and (numpy(found) < 13).all()
+
+
+def test_examples_that_share_a_row_have_the_losses_of_separate_rows():
+    # With the most probable tokens, as samples differ between rows.
+    model, (_, batch) = _made(temperature=0), _batch()
+    packed = pack(batch, [0, 0, 1], count=2, length=12, most=2, slots=5)
+    assert packed["sample_weight"].shape == (2, 2)
+    apart, together = ((model(given), given) for given in (batch, packed))
+    assert numpy(apart[0]["rtd_labels"]).sum() > 0
+    for measure in ("loss_errors", "metric_sums"):
+        expected, found = (getattr(model, measure)(*pair) for pair in (apart, together))
+        for name, value in expected.items():
+            np.testing.assert_allclose(_numbers(found[name]), _numbers(value), 1e-5, err_msg=name)
+    for name, value in model.loss_weights(batch).items():
+        assert float(numpy(model.loss_weights(packed)[name])) == float(numpy(value))
 
 
 def test_without_original_tokens_the_discriminator_reads_the_row():
