@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from keras import ops
 
+from keras_attn.data.packing import pack
 from keras_attn.models import BertEncoder, ElectraEncoder, ElectraPretrainer
 from keras_attn.models.electra.pretrainer import generator_arguments
 from keras_attn.models.electra.replacement import (
@@ -22,6 +23,11 @@ MASK = 4
 
 def numpy(x):
     return ops.convert_to_numpy(x)
+
+
+def _numbers(sums):
+    """A sum, or a sum and its weight, as floats."""
+    return [float(numpy(x)) for x in (sums if isinstance(sums, tuple) else (sums,))]
 
 
 def _made(fraction=0.5, seed=0, **options):
@@ -130,7 +136,7 @@ def test_samples_have_the_distribution_of_the_generator():
     probabilities = np.array([0.5, 0.3, 0.15, 0.05])
     uniform = np.random.default_rng(0).random((20_000, 4)).astype("float32")
     logits = np.broadcast_to(np.log(probabilities), (20_000, 4)).astype("float32")
-    found = numpy(sample_tokens(logits, gumbel_noise(uniform)))
+    found = numpy(sample_tokens(logits, numpy(gumbel_noise(uniform))))
     frequencies = np.bincount(found, minlength=4) / len(found)
     np.testing.assert_allclose(frequencies, probabilities, atol=0.012)  # over 3 standard errors
 
@@ -176,7 +182,7 @@ def test_losses_labels_and_metrics_equal_their_formulas(monkeypatch):
     model, (original, batch) = _made(seed=1, discriminator_weight=7.0), _batch()
     noise = np.random.default_rng(1).gumbel(size=(ROWS * PLACES, VOCABULARY)).astype("float32")
     noise[0, batch["mask_ids"][0, 0]] += 50  # one sample is the original token
-    monkeypatch.setattr(model, "_noise", lambda inputs, shape, training: noise)
+    monkeypatch.setattr(model, "_noise", lambda *_, **__: ops.convert_to_tensor(noise))
     batch["sample_weight"] = np.array([1, 1, 0], "float32")
     outputs = model(batch)
     generated = model.generator({**batch}, training=False)
@@ -270,6 +276,21 @@ def test_the_shift_of_a_row_does_not_depend_on_padding():
     found = row_shifts(padded, np.pad(mask, ((0, 0), (0, 2))), positions, 13)
     np.testing.assert_array_equal(numpy(found), numpy(expected))
     assert (numpy(found) >= 0).all() and (numpy(found) < 13).all()
+
+
+def test_examples_that_share_a_row_have_the_losses_of_separate_rows():
+    # With the most probable tokens, as samples differ between rows.
+    model, (_, batch) = _made(temperature=0), _batch()
+    packed = pack(batch, [0, 0, 1], count=2, length=12, most=2, slots=5)
+    assert packed["sample_weight"].shape == (2, 2)
+    apart, together = ((model(given), given) for given in (batch, packed))
+    assert numpy(apart[0]["rtd_labels"]).sum() > 0
+    for measure in ("loss_errors", "metric_sums"):
+        expected, found = (getattr(model, measure)(*pair) for pair in (apart, together))
+        for name, value in expected.items():
+            np.testing.assert_allclose(_numbers(found[name]), _numbers(value), 1e-5, err_msg=name)
+    for name, value in model.loss_weights(batch).items():
+        assert float(numpy(model.loss_weights(packed)[name])) == float(numpy(value))
 
 
 def test_without_original_tokens_the_discriminator_reads_the_row():
