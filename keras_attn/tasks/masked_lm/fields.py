@@ -1,5 +1,7 @@
 """Masked language modeling: config fields."""
 
+import dataclasses
+
 from keras_attn.declarations import TaskFields
 from keras_attn.field import Field
 from keras_attn.shared_fields import DISTILLATION
@@ -10,6 +12,11 @@ DATA = {
         "masked_lm", "training objective: masked language modeling", choices=("masked_lm",)
     ),
     **MASKED,
+    "vocab": dataclasses.replace(
+        MASKED["vocab"],
+        help="vocabulary file, or a folder that contains it; if unset, from `pretrained` or from "
+        "the prepared folder data.train, else from train.teacher, else trained on data.train",
+    ),
 }
 
 FIELDS = TaskFields(

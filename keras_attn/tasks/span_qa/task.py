@@ -9,6 +9,7 @@ from keras_attn.counts import counted
 from keras_attn.data.batches import TableBatches
 from keras_attn.data.sources.files import file_sha256
 from keras_attn.errors import UserError
+from keras_attn.shared_fields import DISTILLATION
 from keras_attn.tasks.contract import Plan, Task
 from keras_attn.tasks.finetuning.choices import (
     check_training,
@@ -210,7 +211,7 @@ def read_threshold(workdir):
 
 def _check(config):
     data = config.data
-    reject_fields(config, NAME, ("train.teacher",))
+    reject_fields(config, NAME, [f"train.{name}" for name in DISTILLATION])
     for name in _TABLE_FIELDS:
         if data[name] is not None:
             raise UserError(
