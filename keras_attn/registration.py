@@ -54,7 +54,7 @@ CLASSES = {
         "VectorToSequence",
         "WindowAttention",
     ),
-    "keras_attn.layers.neighbours": ("NeighbourPositions",),
+    "keras_attn.layers.neighbours": ("NeighbourPositions", "NeighbourProjection"),
     "keras_attn.layers.seeds": ("_Seeded",),
     "keras_attn.models": (
         "ABCNN",

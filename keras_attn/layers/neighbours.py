@@ -54,6 +54,35 @@ class NeighbourPositions(keras.initializers.Initializer):
         return {"stddev": self.stddev}
 
 
+@keras.saving.register_keras_serializable(package="keras_attn")
+class NeighbourProjection(keras.initializers.Initializer):
+    """Initializer of a kernel that projects embeddings with `NeighbourPositions`.
+
+    Each pair of columns of the result copies the pair of the embeddings with the closest frequency,
+    to which a small randomly initialized kernel is added.
+
+    Args:
+        stddev: Standard deviation of the random kernel before it is scaled down.
+        seed: Integer seed of the random kernel; None means 0.
+    """
+
+    def __init__(self, stddev=0.02, seed=None):
+        require_not_negative(stddev=stddev)
+        self.stddev, self.seed = stddev, seed
+
+    def __call__(self, shape, dtype=None):
+        embedded, depth = shape
+        random = np.random.default_rng(self.seed or 0)
+        kernel = RANDOM_SCALE * random.normal(scale=self.stddev, size=shape)
+        for pair in range(depth // 2):
+            copied = min((2 * pair + 1) * embedded // (2 * depth), embedded // 2 - 1)
+            kernel[2 * copied : 2 * copied + 2, 2 * pair : 2 * pair + 2] += np.eye(2)
+        return ops.convert_to_tensor(kernel, dtype=dtype or "float32")
+
+    def get_config(self):
+        return {"stddev": self.stddev, "seed": self.seed}
+
+
 def neighbour_kernels(depth, key_dim, shifts, seed=None):
     """Initial query and key kernels of heads that attend `shifts` positions ahead.
 

@@ -82,9 +82,29 @@ def test_an_encoder_with_embeddings_of_the_hidden_size_is_a_post_norm_bert():
     assert ours.projection is None
 
 
-def test_neighbours_require_embeddings_of_the_hidden_size():
-    with pytest.raises(ValueError, match="requires embeddings of the hidden size"):
-        ElectraEncoder(9, 1, 8, 2, embedding_dim=4, initial_attention="neighbours")
+@pytest.mark.parametrize("embedding_dim", [24, 64, 128, 256])
+def test_heads_attend_to_neighbours_through_a_projection(embedding_dim):
+    encoder = ElectraEncoder(
+        VOCABULARY,
+        1,
+        64,
+        2,
+        embedding_dim=embedding_dim,
+        num_segments=0,
+        initial_attention="neighbours",
+        initializer_range=0.05,
+        seed=0,
+    )
+    encoder.build()
+    encoder.token_embedding.assign(encoder.token_embedding * 0)
+    ids = np.full((1, 20), 5)
+    attention = encoder.encoder_layers[0].attention
+    x = encoder.embed({"token_ids": ids})
+    _, scores = attention(x, x, return_attention_scores=True)
+    found = numpy(scores)[0].argmax(-1)[:, 2:-2]  # without the ends of the row
+    places = np.arange(20)[2:-2]
+    assert (found[0] == places - 1).mean() > 0.9
+    assert (found[1] == places + 1).mean() > 0.9
 
 
 @pytest.mark.parametrize(

@@ -43,13 +43,8 @@ class ElectraFamily(Family):
     position_embedding_path = "electra_encoder/position_embedding/embeddings"
 
     def default_arguments(self, run, shape):
-        projected = embedding_dim(shape) != shape["hidden_dim"]
-        return {
-            **encoder_defaults(shape),
-            "initial_attention": "uniform" if projected else "neighbours",
-            "activation": "gelu_erf",
-            "layer_norm_epsilon": 1e-12,
-        }
+        defaults = encoder_defaults(shape)
+        return {**defaults, "activation": "gelu_erf", "layer_norm_epsilon": 1e-12}
 
     def memory(self, task, architecture, heads, length, targets):
         layers = encoder_memory(architecture, length)

@@ -21,12 +21,6 @@ _MODEL = {
         str, "activation of the feed-forward layers: gelu_erf or gelu_tanh; if unset, gelu_erf"
     ),
     **INITIAL_WEIGHTS,
-    "initial_attention": Field(
-        str,
-        "initialization of attention: neighbours (each head attends to a nearby position) or "
-        "uniform (as in BERT); if unset, neighbours, or uniform where embeddings have another size "
-        "than the hidden states",
-    ),
     "dropout": Field(
         float, "dropout rate; if unset, from `pretrained`, else 0 (ELECTRA: 0.1)", low=0, below=1
     ),

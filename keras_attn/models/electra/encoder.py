@@ -4,6 +4,7 @@ from typing import Any, Self
 
 import keras
 
+from keras_attn.layers.neighbours import NeighbourProjection
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.models.bert.encoder import BertEncoder
 from keras_attn.ops.arguments import require_sizes
@@ -42,8 +43,7 @@ class ElectraEncoder(BertEncoder):
         activation: Activation of the feed-forward layers; see `BertEncoder`.
         layer_norm_epsilon: Added to the variance in layer normalization.
         initializer_range: Standard deviation of the initial weights.
-        initial_attention: `"uniform"`, or `"neighbours"`, which requires embeddings of the hidden
-            size; see `BertEncoder`.
+        initial_attention: `"uniform"` or `"neighbours"`; see `BertEncoder`.
         seed: Integer seed of the initial weights and of dropout.
 
     Call arguments:
@@ -114,12 +114,6 @@ class ElectraEncoder(BertEncoder):
         )
         require_sizes(optional=True, embedding_dim=embedding_dim)
         self.embedding_dim = embedding_dim or hidden_dim
-        # The projection would mix the frequencies that the heads select.
-        if initial_attention == "neighbours" and self.embedding_dim != hidden_dim:
-            raise ValueError(
-                "ElectraEncoder: initial_attention='neighbours' requires embeddings of the hidden "
-                f"size. Received: embedding_dim={embedding_dim}, hidden_dim={hidden_dim}"
-            )
 
     @classmethod
     def from_size(cls, size: str, vocabulary_size: int, **kwargs: Any) -> Self:
@@ -142,10 +136,11 @@ class ElectraEncoder(BertEncoder):
         self.projection = None
         if self.embedding_dim != self.hidden_dim:
             (seed,) = split_seed(self.seed, 1, stream=3)
-            initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
+            neighbours = self.initial_attention == "neighbours"
+            kind = NeighbourProjection if neighbours else keras.initializers.TruncatedNormal
             self.projection = keras.layers.Dense(
                 self.hidden_dim,
-                kernel_initializer=seeded_initializer(initializer, seed),
+                kernel_initializer=seeded_initializer(kind(stddev=self.initializer_range), seed),
                 dtype=self.dtype_policy,
                 name="projection",
             )

@@ -36,16 +36,12 @@ def generator_arguments(architecture: Mapping[str, Any], fraction: float) -> dic
     hidden = heads * max(1, round(wanted / heads))
     embedding_dim = architecture.get("embedding_dim") or hidden_dim
     inner = architecture.get("intermediate_dim") or 4 * hidden_dim
-    kept = hidden == embedding_dim
     return {
         **architecture,
         "hidden_dim": hidden,
         "num_heads": heads,
         "embedding_dim": embedding_dim,
         "intermediate_dim": max(1, round(fraction * inner)),
-        "initial_attention": architecture.get("initial_attention", "uniform")
-        if kept
-        else "uniform",
     }
 
 

@@ -1,7 +1,5 @@
 """The family of ELECTRA: sizes, shapes of weights, memory with the generator."""
 
-import types
-
 import pytest
 
 from keras_attn.registry import FAMILIES
@@ -59,18 +57,3 @@ def test_the_memory_counts_the_generator_and_its_samples():
     assert 0.45 * alone.activations < grown < 0.6 * alone.activations
     assert found.layer == alone.layer
     assert FAMILY.memory("masked_lm", architecture, {}, 64, 10) == alone
-
-
-def test_attention_starts_from_neighbours_where_nothing_is_projected():
-    run = types.SimpleNamespace()
-    found = {
-        size: FAMILY.default_arguments(run, shape)["initial_attention"]
-        for size, shape in FAMILY.sizes.items()
-    }
-    assert found == {
-        "tiny": "neighbours",
-        "mini": "uniform",
-        "small": "uniform",
-        "base": "neighbours",
-        "large": "neighbours",
-    }
