@@ -25,7 +25,7 @@ help:
 	@echo 'make demo-real     finetune the released MiniLM on your files, given in ARGS'
 	@echo 'make test          unit tests; 8 minutes on 2 cores'
 	@echo 'make test-thorough more cases of the unit tests: every layer under XLA and in every precision'
-	@echo 'make test-runs     integration tests, which train for seconds; an hour'
+	@echo 'make test-runs     integration tests, which train for seconds; more than half an hour'
 	@echo 'make test-browser  tests of the report and the attention page in headless Chromium; installs it as root if missing'
 	@echo 'make test-slow     long tests, in two parts:'
 	@echo 'make test-slow-commands  interrupted runs, several workers, examples, packages'
@@ -66,7 +66,8 @@ test-thorough: $(VENV)/installed-test
 	$(VENV)/bin/python tests/run.py -m 'thorough and not runs and not slow'
 
 test-runs: $(VENV)/installed-test
-	$(VENV)/bin/python -m pytest -m 'runs and not slow' -n 2 --dist loadfile
+	$(VENV)/bin/python tests/run.py --files=1 $$(grep -rl 'mark\.runs' tests --include='*.py') \
+		-m 'runs and not slow'
 
 test-browser: $(VENV)/installed-test
 	@command -v chromium >/dev/null || { echo "installing Debian's chromium"; \
