@@ -81,10 +81,12 @@ def main():
 def write_rows(name, task, files, seed):
     """Writes the rows of a seed as JSONL; returns the paths of the training and the test rows."""
     from keras_attn.tasks.finetuning.choices import rows_drawn
+    from keras_attn.tasks.tagging.sentences import read_sentences
 
     columns = columns_of(task)
     if task == "tagging":
-        splits = [list(read_sentences(path)) for path in files]
+        sentences = [read_sentences(path).rows for path in files]
+        splits = [[(row.words, row.tags) for row in rows] for rows in sentences]
     else:
         splits = [list(zip(t.texts, t.labels, strict=True)) for t in read(files, seed=seed)]
     train = [splits[0][row] for row in rows_drawn(len(splits[0]), FLAGS.rows, seed)]
@@ -100,21 +102,6 @@ def write_rows(name, task, files, seed):
 
 def columns_of(task):
     return ("words", "tags") if task == "tagging" else ("text", "label")
-
-
-def read_sentences(path):
-    """Yields the words and tags (the last column; of CoNLL-U, UPOS) of each sentence."""
-    word, tag = (1, 3) if path.endswith(".conllu") else (0, -1)
-    rows = []
-    with open(path, encoding="utf-8") as file:
-        for line in [*file.read().split("\n"), ""]:
-            cells = line.split("\t")
-            if not line.strip():
-                if rows:
-                    yield tuple(map(list, zip(*rows, strict=True)))
-                rows = []
-            elif not (word and (line.startswith("#") or not cells[0].isdigit())):
-                rows.append((cells[word].strip(), cells[tag].strip()))
 
 
 def train(task, contender, paths, folder, seed):

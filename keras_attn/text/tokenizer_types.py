@@ -53,6 +53,21 @@ def _train_word_pieces(texts, size, lowercase):
     return WordPieceTokenizer(train_vocabulary(texts, size, lowercase), lowercase)
 
 
+def _byte_level(name, tokenizer, files, train):
+    """Returns the `TokenizerType` of a byte-level BPE, which keeps the case."""
+    return TokenizerType(
+        name,
+        "byte-level BPE",
+        files,
+        False,
+        tokenizer.verbatim,
+        tokenizer,
+        lambda folder, _: tokenizer.read(folder),
+        lambda texts, size, _: train(texts, size),
+        keeps_case=True,
+    )
+
+
 TOKENIZER_TYPES = {
     one.name: one
     for one in (
@@ -66,38 +81,13 @@ TOKENIZER_TYPES = {
             WordPieceTokenizer.from_file,
             _train_word_pieces,
         ),
-        TokenizerType(
-            "bpe",
-            "byte-level BPE",
-            byte_pairs.FILES[0],
-            False,
-            BytePairTokenizer.verbatim,
-            BytePairTokenizer,
-            lambda folder, _: BytePairTokenizer.read(folder),
-            lambda texts, size, _: train_byte_pairs(texts, size),
-            keeps_case=True,
-        ),
-        TokenizerType(
-            "roberta_bpe",
-            "byte-level BPE",
-            byte_pairs.FILES[0],
-            False,
-            RobertaTokenizer.verbatim,
-            RobertaTokenizer,
-            lambda folder, _: RobertaTokenizer.read(folder),
-            lambda texts, size, _: train_roberta_byte_pairs(texts, size),
-            keeps_case=True,
-        ),
-        TokenizerType(
+        _byte_level("bpe", BytePairTokenizer, byte_pairs.FILES[0], train_byte_pairs),
+        _byte_level("roberta_bpe", RobertaTokenizer, byte_pairs.FILES[0], train_roberta_byte_pairs),
+        _byte_level(
             "modernbert_bpe",
-            "byte-level BPE",
-            (modernbert_byte_pairs.FILE,),
-            False,
-            ModernBertTokenizer.verbatim,
             ModernBertTokenizer,
-            lambda folder, _: ModernBertTokenizer.read(folder),
-            lambda texts, size, _: train_modernbert_byte_pairs(texts, size),
-            keeps_case=True,
+            (modernbert_byte_pairs.FILE,),
+            train_modernbert_byte_pairs,
         ),
         TokenizerType(
             "sentencepiece",

@@ -7,15 +7,20 @@ import shutil
 import h5py
 import numpy as np
 import pytest
-import tensorflow as tf
 from safetensors.numpy import load_file, save_file
 
 from keras_attn import convert, load
-from keras_attn.checkpoints.tensor_map import Tensors
 from keras_attn.convert import read_ready
 from keras_attn.errors import UserError
-from keras_attn.ops.masks import MASKED
 from tests.support.quick import quick
+from tests.support.transformers_folders import (
+    below,
+    check_gradients,
+    check_outputs,
+    check_same_bits,
+    check_written_back,
+    masked_lm_entries,
+)
 
 ENCODERS = pathlib.Path(__file__).parents[1] / "golden" / "encoders"
 NAMES = [
@@ -32,24 +37,13 @@ def arrays():
         return dict(file)
 
 
-def below(arrays, prefix):
-    return {
-        name.removeprefix(prefix): value
-        for name, value in arrays.items()
-        if name.startswith(prefix)
-    }
-
-
 def batch_of(arrays, name):
     """The inputs and labels of a model, named as ours."""
     theirs = below(arrays, f"{name}/")
     batch = below(arrays, f"inputs/{name.split('_')[0]}/")
     positions = np.arange(LENGTH, dtype=np.int32)
     if "masked_lm" in name or "untied" in name:
-        labels = theirs["labels"]
-        batch["mask_positions"] = np.tile(positions, (3, 1))
-        batch["mask_ids"] = np.maximum(labels, 0)
-        batch["mask_weights"] = (labels >= 0).astype(np.float32)
+        batch |= masked_lm_entries(theirs["labels"])
     elif "reader" in name:
         # The passage begins behind the first token, so that all labels are in it.
         batch["segment_ids"] = ((positions > 0) & (batch["padding_mask"] > 0)).astype(np.int32)
@@ -63,17 +57,8 @@ def batch_of(arrays, name):
 def test_outputs_equal_those_of_transformers(name, arrays):
     theirs, batch = below(arrays, f"{name}/"), batch_of(arrays, name)
     found = read_ready(ENCODERS / name).make_model()(batch)
-    real = batch["padding_mask"] > 0
-    keys = {"logits": "mlm_logits"} if "mask_ids" in batch else {}
-    compared = theirs.keys() & {"sequence_output", "pooled_output", "logits", "span_logits"}
-    assert len(compared) == (1 if name == "distilbert_encoder" else 2)
-    for key in compared:
-        ours, value = np.asarray(found[keys.get(key, key)]), theirs[key]
-        if key == "span_logits":  # our logits are of the passage only
-            real = ours[:, :, 0] > MASKED
-        if value.ndim == 3:  # one row per token
-            ours, value = ours[real], value[real]
-        np.testing.assert_allclose(ours, value, 1e-5, 1e-5, err_msg=key)
+    names = {"logits": "mlm_logits"} if "mask_ids" in batch else {}
+    check_outputs(found, theirs, batch, names, 1 if name == "distilbert_encoder" else 2)
 
 
 @pytest.mark.parametrize(
@@ -81,13 +66,6 @@ def test_outputs_equal_those_of_transformers(name, arrays):
 )
 def test_losses_and_gradients_equal_those_of_transformers(name, arrays):
     theirs, batch = below(arrays, f"{name}/"), batch_of(arrays, name)
-    trained = read_ready(ENCODERS / name)
-    model = trained.make_model()
-    with tf.GradientTape() as tape:
-        loss = model.compute_loss(x=batch, y_pred=model(batch))
-    variables = {v.path.split("/", 1)[1]: v for v in model.trainable_variables}
-    gradients = tape.gradient(loss, [v.value for v in variables.values()])
-    np.testing.assert_allclose(loss, theirs["loss"], 1e-5)
     expected = below(theirs, "gradients/")
     if name == "roberta_untied":
         # Our output bias is the one that version 5 uses.
@@ -95,42 +73,17 @@ def test_losses_and_gradients_equal_those_of_transformers(name, arrays):
     if "roberta" in name:
         key = "roberta.embeddings.position_embeddings.weight"
         expected[key] = expected[key][2:]  # the rows before the first position
-    header = {key: (value.shape, "float32") for key, value in expected.items()}
-    folders = trained.family.format("huggingface")
-    turned = Tensors(name, header, expected.get).take(folders.layout_of(trained))
-    assert turned.keys() == variables.keys()
-    for path, gradient in zip(variables, gradients, strict=True):
-        found = tf.convert_to_tensor(gradient).numpy()
-        np.testing.assert_allclose(found, turned[path], 1e-5, 1e-5, err_msg=path)
-
-
-def assert_same_bits(found, expected):
-    assert found.keys() == expected.keys()
-    for name, array in expected.items():
-        assert found[name].dtype == array.dtype and found[name].shape == array.shape, name
-        assert found[name].tobytes() == array.tobytes(), name
+    check_gradients(
+        read_ready(ENCODERS / name),
+        lambda model: model.compute_loss(x=batch, y_pred=model(batch)),
+        theirs["loss"],
+        expected,
+    )
 
 
 @pytest.mark.parametrize("name", quick(NAMES, "distilbert_classifier", "roberta_masked_lm"))
 def test_a_folder_to_a_workdir_and_back_is_bitwise_identical(name, tmp_path):
-    convert.convert(ENCODERS / name, tmp_path / "run")
-    convert.convert(tmp_path / "run", tmp_path / "back", "huggingface")
-    assert_same_bits(
-        *(
-            load_file(folder / "model.safetensors")
-            for folder in (tmp_path / "back", ENCODERS / name)
-        )
-    )
-    was, now = (
-        json.loads((folder / "config.json").read_text())
-        for folder in (ENCODERS / name, tmp_path / "back")
-    )
-    for field in now.keys() & was.keys():
-        assert was[field] is None or now[field] == was[field], field
-    first, second = (convert.read(folder) for folder in (ENCODERS / name, tmp_path / "back"))
-    for field in ("kind", "architecture", "heads", "lowercase", "files"):
-        assert getattr(first, field) == getattr(second, field), field
-    assert first.tokenizer.sha256 == second.tokenizer.sha256
+    check_written_back(ENCODERS / name, tmp_path)
 
 
 PRESETS = ENCODERS.with_name("keras_hub_encoders")
@@ -164,7 +117,7 @@ def test_a_preset_to_a_workdir_and_back_is_bitwise_identical(name, tmp_path):
                     {key: entry[()]} if hasattr(entry, "shape") else {}
                 )
             )
-    assert_same_bits(found, expected)
+    check_same_bits(found, expected)
     for path in (PRESETS / name / "assets" / "tokenizer").iterdir():
         copy = tmp_path / "back" / "assets" / "tokenizer" / path.name
         same = json.loads if path.suffix == ".json" else str.split

@@ -14,7 +14,7 @@ from keras_attn.tasks.embedding.groups import GroupExamples, Groups, TextReader
 from keras_attn.tasks.embedding.metrics import embedding_metrics
 from keras_attn.tasks.embedding.teacher import teacher_embeddings
 from keras_attn.text.wordpiece import WordPieceTokenizer
-from keras_attn.training.checkpoints import Checkpoints
+from tests.support.stopped_runs import stop_at_first_checkpoint
 
 RUN = types.SimpleNamespace(say=lambda *_: None)
 
@@ -124,21 +124,12 @@ def test_a_student_of_another_size_and_tokenizer_learns_from_single_texts(teache
 
 
 @pytest.mark.runs
-def test_a_stopped_run_with_a_teacher_resumes_bitwise(teacher, tmp_path, monkeypatch):
+def test_a_stopped_run_with_a_teacher_resumes_bitwise(teacher, tmp_path):
     fields = {"data.text_pair": "same", "train.teacher": teacher, "train.steps": 4}
     fields |= {"checkpoint.every": 2, "train.accumulate": 2}
     config = embedding_config(tmp_path, made_up(80, 3), **fields)
     whole = finetune(config, workdir=str(tmp_path / "whole"))
-    save = Checkpoints.save
-
-    def killed(self, step, *args, **kwargs):
-        save(self, step, *args, **kwargs)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Checkpoints, "save", killed)
-    with pytest.raises(BaseException):  # noqa: B017
-        finetune(config, workdir=str(tmp_path / "cut"))
-    monkeypatch.undo()
+    stop_at_first_checkpoint(finetune, config, tmp_path / "cut")
     again = finetune(config, workdir=str(tmp_path / "cut"))
     assert again["weights_sha256"] == whole["weights_sha256"]
     assert again["data_sha256"] == whole["data_sha256"] and "teacher" in whole["data_sha256"]

@@ -10,8 +10,8 @@ from keras_attn import load, pretrain
 from keras_attn.errors import UserError
 from keras_attn.tasks.masked_lm.teacher import check_teacher, tokenizer_of
 from keras_attn.text.wordpiece import WordPieceTokenizer
-from keras_attn.training.checkpoints import Checkpoints
 from tests.support.small_language_models import config_of, write_texts
+from tests.support.stopped_runs import stop_at_first_checkpoint
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"]
 
@@ -89,20 +89,11 @@ def test_a_student_learns_from_its_teacher_alone(texts, teacher, tmp_path):
 
 
 @pytest.mark.runs
-def test_a_stopped_run_with_a_teacher_resumes_bitwise(texts, teacher, tmp_path, monkeypatch):
+def test_a_stopped_run_with_a_teacher_resumes_bitwise(texts, teacher, tmp_path):
     fields = {"checkpoint.every": 2, "model.dropout": 0.1, "data.pack": 4}
     config = student_config(texts, teacher, **fields)
     whole = pretrain(config, workdir=str(tmp_path / "whole"))
-    save = Checkpoints.save
-
-    def killed(self, step, *args, **kwargs):
-        save(self, step, *args, **kwargs)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Checkpoints, "save", killed)
-    with pytest.raises(BaseException):  # noqa: B017
-        pretrain(config, workdir=str(tmp_path / "cut"))
-    monkeypatch.undo()
+    stop_at_first_checkpoint(pretrain, config, tmp_path / "cut")
     again = pretrain(config, workdir=str(tmp_path / "cut"))
     assert again["weights_sha256"] == whole["weights_sha256"]
 

@@ -15,7 +15,7 @@ from keras_attn.errors import UserError
 from keras_attn.export.saved_model import export
 from keras_attn.inference.evaluate import evaluate
 from keras_attn.inference.predict_files import predict_file, predict_texts
-from keras_attn.training.checkpoints import Checkpoints
+from tests.support.stopped_runs import stop_at_first_checkpoint
 
 pytestmark = pytest.mark.runs
 HUGGING_FACE = pathlib.Path(__file__).parents[2] / "golden/hugging_face"
@@ -201,20 +201,11 @@ def test_a_model_of_transformers_is_finetuned_and_converted_back(tmp_path):
         keras_attn.convert(str(tmp_path / "crf"), str(tmp_path / "no"), format="huggingface")
 
 
-def test_a_killed_run_resumes_bitwise(tmp_path, monkeypatch):
+def test_a_killed_run_resumes_bitwise(tmp_path):
     fields = {"model.dropout": 0.1, "checkpoint.every": 2, "eval.every": 2, "eval.metric": "f1"}
     config = tagging_config(tmp_path, **fields, **{"model.crf": True, "data.length": 10})
     whole = finetune(config, workdir=str(tmp_path / "whole"))
-    save = Checkpoints.save
-
-    def killed(self, step, *args, **kwargs):
-        save(self, step, *args, **kwargs)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Checkpoints, "save", killed)
-    with pytest.raises(BaseException):  # noqa: B017
-        finetune(config, workdir=str(tmp_path / "cut"))
-    monkeypatch.undo()
+    stop_at_first_checkpoint(finetune, config, tmp_path / "cut")
     again = finetune(config, workdir=str(tmp_path / "cut"))
     assert again["weights_sha256"] == whole["weights_sha256"]
 

@@ -11,7 +11,7 @@ from keras_attn.defaults import finetuning_defaults
 from keras_attn.errors import UserError
 from keras_attn.tasks.tagging.sentences import Sentence, Sentences
 from keras_attn.tasks.tagging.teacher import teacher_logits
-from keras_attn.training.checkpoints import Checkpoints
+from tests.support.stopped_runs import stop_at_first_checkpoint
 
 NAMES = ("ADJ", "NOUN", "VERB")
 PREDICTED = np.array([[0.2, 0.5, 0.3], [1.0, 0.0, 0.0], [0.1, 0.8, 0.1]])
@@ -122,7 +122,7 @@ def test_a_student_with_another_tokenizer_learns_from_its_teacher_alone(teacher,
 
 
 @pytest.mark.runs
-def test_a_stopped_run_with_a_teacher_resumes_bitwise(teacher, tmp_path, monkeypatch):
+def test_a_stopped_run_with_a_teacher_resumes_bitwise(teacher, tmp_path):
     config = tagging_config(
         tmp_path,
         made_up(60, np.random.default_rng(2)),
@@ -135,16 +135,7 @@ def test_a_stopped_run_with_a_teacher_resumes_bitwise(teacher, tmp_path, monkeyp
         },
     )
     whole = finetune(config, workdir=str(tmp_path / "whole"))
-    save = Checkpoints.save
-
-    def killed(self, step, *args, **kwargs):
-        save(self, step, *args, **kwargs)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Checkpoints, "save", killed)
-    with pytest.raises(BaseException):  # noqa: B017
-        finetune(config, workdir=str(tmp_path / "cut"))
-    monkeypatch.undo()
+    stop_at_first_checkpoint(finetune, config, tmp_path / "cut")
     again = finetune(config, workdir=str(tmp_path / "cut"))
     assert again["weights_sha256"] == whole["weights_sha256"]
     assert again["data_sha256"] == whole["data_sha256"] and "teacher" in whole["data_sha256"]
