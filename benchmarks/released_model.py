@@ -5,7 +5,7 @@ r"""Accuracy and total time of finetuning a released model here and in transform
         --sets='TREC=TREC.train.all,TREC.test.all;WNUT17=train.conll,dev.conll'
 
 .conll and .conllu files are tagging sets (F1 of entities, or accuracy of other tags), other files
-are classified. Both libraries train in float32 on the same rows with the same hyperparameters:
+are classified. Both libraries train on the same rows with the same precision and hyperparameters:
 AdamW, batches of 32, at most 128 tokens, dropout 0.1, a learning rate that rises over a tenth of
 the steps and decays to 0. The peer is a loop as in the examples of transformers, with dynamic
 padding. The time is that of the whole command, from imports to the last metric, and here also the
@@ -34,6 +34,9 @@ flags.DEFINE_integer("rows", 1000, "Number of training rows, other ones for each
 flags.DEFINE_integer("seeds", 5, "Runs of each contender.", lower_bound=2)
 flags.DEFINE_float("learning_rate", 1e-4, "Peak learning rate.")
 flags.DEFINE_float("epochs", 3.0, "Epochs.")
+flags.DEFINE_enum(
+    "precision", "float32", ["float32", "mixed_bfloat16"], "The peer autocasts to bfloat16."
+)
 flags.DEFINE_multi_string("contenders", None, "Only these.")
 
 BATCH, LENGTH, DROPOUT = 32, 128, 0.1
@@ -57,10 +60,11 @@ def main():
         if FLAGS.contenders:
             names = [contender for contender in names if contender in FLAGS.contenders]
         found = {contender: [] for contender in names}
+        parent = f"{FLAGS.output}/{name}-{FLAGS.rows}-{FLAGS.precision}"
         for seed in range(FLAGS.seeds):
-            paths = write_rows(name, task, files.split(","), seed)
+            paths = write_rows(parent, task, files.split(","), seed)
             for contender in names:
-                folder = f"{FLAGS.output}/{name}-{FLAGS.rows}/{contender}/seed-{seed}"
+                folder = f"{parent}/{contender}/seed-{seed}"
                 run = partial(train, task, contender, paths, folder, seed)
                 settings = {
                     "learning_rate": FLAGS.learning_rate,
@@ -78,7 +82,7 @@ def main():
             )
 
 
-def write_rows(name, task, files, seed):
+def write_rows(parent, task, files, seed):
     """Writes the rows of a seed as JSONL; returns the paths of the training and the test rows."""
     from keras_attn.tasks.finetuning.choices import rows_drawn
     from keras_attn.tasks.tagging.sentences import read_sentences
@@ -90,7 +94,7 @@ def write_rows(name, task, files, seed):
     else:
         splits = [list(zip(t.texts, t.labels, strict=True)) for t in read(files, seed=seed)]
     train = [splits[0][row] for row in rows_drawn(len(splits[0]), FLAGS.rows, seed)]
-    folder = f"{FLAGS.output}/{name}-{FLAGS.rows}/rows"
+    folder = f"{parent}/rows"
     os.makedirs(folder, exist_ok=True)
     paths = [f"{folder}/{split}-{seed}.jsonl" for split in ("train", "test")]
     for path, rows in zip(paths, (train, splits[1]), strict=True):
@@ -134,6 +138,7 @@ def our_command(task, contender, paths, folder, seed):
         "train.epochs": FLAGS.epochs,
         "train.batch_size": BATCH,
         "train.warmup_fraction": 0.1,
+        "train.precision": FLAGS.precision,
         "train.seed": seed,
         **OURS[task][contender],
     }
@@ -158,6 +163,7 @@ def peer_command(task, contender, paths, folder, seed):
         "batch_size": BATCH,
         "length": LENGTH,
         "dropout": DROPOUT,
+        "bfloat16": FLAGS.precision == "mixed_bfloat16",
         "seed": seed,
     }
     with open(f"{folder}/options.json", "w") as file:

@@ -43,6 +43,9 @@ def main():
         hidden_dropout_prob=options["dropout"],
         attention_probs_dropout_prob=options["dropout"],
     )
+    model.forward = torch.autocast("cpu", torch.bfloat16, enabled=options["bfloat16"])(
+        model.forward
+    )
     train(
         model, DataLoader(rows["train"], options["batch_size"], True, collate_fn=collate), options
     )
