@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_attn.ops import gelu_erf, gelu_tanh
+from keras_attn.ops import gelu_erf, gelu_tanh, kernels
 from keras_attn.ops.activations import get_activation, serialize_activation
 from tests.support.layer_checks import gradients, in_a_graph
 
@@ -20,7 +20,7 @@ def _tanh_form(x):
 
 def _erf_form(x):
     """x Phi(x), and its derivative."""
-    below = 0.5 * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
+    below = 0.5 * (1 + np.vectorize(math.erf, otypes=[float])(x / math.sqrt(2)))
     return x * below, below + x * np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)
 
 
@@ -47,6 +47,28 @@ def test_gelu_and_its_gradient_equal_the_formula(function, form, count, dtype):
     )
     (gradient,) = gradients(in_a_graph(lambda t: ops.sum(ops.multiply(found(t[0]), upstream))), [x])
     np.testing.assert_allclose(gradient, derivative * upstream, atol=atol_of_gradient)
+
+
+@pytest.mark.skipif(keras.config.backend() != "tensorflow", reason="others know their shapes")
+@pytest.mark.parametrize(("function", "form"), [(gelu_tanh, _tanh_form), (gelu_erf, _erf_form)])
+def test_gelu_of_batches_of_unknown_length_equals_the_formula(function, form):
+    import tensorflow as tf
+
+    def found(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = function(x)
+        return y, tape.gradient(y, x, x)
+
+    signature = [tf.TensorSpec((None, None, 512))]
+    found = kernels.of_backend("tensorflow").graphs.traced(found, False, input_signature=signature)
+    for shape in (2, 3, 512), (4, 300, 512), (0, 3, 512):  # blocks are larger than the first
+        x = np.random.default_rng(0).normal(size=shape).astype("float32")
+        value, derivative = form(x.astype("float64"))
+        y, gradient = found(x)
+        assert y.shape == gradient.shape == shape
+        np.testing.assert_allclose(y, value, atol=2e-6)
+        np.testing.assert_allclose(gradient, derivative * x, atol=5e-5)
 
 
 def test_the_two_forms_of_gelu_differ_by_at_most_a_two_thousandth():

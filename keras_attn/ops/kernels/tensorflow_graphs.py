@@ -154,14 +154,7 @@ def compiled(function, plain=None):
         function: Function of tensors that returns one tensor.
         plain: Called where compilation does not pay off; defaults to `function`.
     """
-    forward = tf.function(function, jit_compile=True, autograph=False)
-
-    @tf.function(jit_compile=True, autograph=False)
-    def backward(inputs, upstream):
-        with tf.GradientTape() as tape:
-            tape.watch(inputs)
-            y = function(*inputs)
-        return tape.gradient(y, inputs, upstream)
+    forward, backward = _forward_and_backward(function)
 
     @traced_once
     @tf.custom_gradient
@@ -169,6 +162,60 @@ def compiled(function, plain=None):
         return forward(*inputs), lambda upstream: backward(inputs, upstream)
 
     return lambda x, *others: (both if worth_compiling(x) else plain or function)(x, *others)
+
+
+def compiled_elementwise(function, plain):
+    """As `compiled` for a function of each element, also of tensors of unknown shape.
+
+    These are computed in blocks of one size, because each shape would be compiled.
+    """
+    forward, backward = _forward_and_backward(function)
+
+    @traced_once
+    @tf.custom_gradient
+    def of_unknown_shape(x):
+        large = tf.size(x) >= WORTH_COMPILING
+        y = tf.cond(large, lambda: _in_blocks(forward, x), lambda: plain(x))
+
+        def gradient(upstream):
+            return tf.cond(
+                large,
+                lambda: _in_blocks(lambda x, upstream: backward([x], upstream)[0], x, upstream),
+                lambda: _gradients(plain, [x], upstream)[0],
+            )
+
+        return tf.ensure_shape(y, x.shape), gradient
+
+    of_known_shape = compiled(function, plain)
+
+    def called(x):
+        unknown = in_graph_without_xla() and not x.shape.is_fully_defined()
+        return (of_unknown_shape if unknown else of_known_shape)(x)
+
+    return called
+
+
+def _forward_and_backward(function):
+    backward = functools.partial(_gradients, function)
+    return (tf.function(f, jit_compile=True, autograph=False) for f in (function, backward))
+
+
+def _gradients(function, inputs, upstream):
+    with tf.GradientTape() as tape:
+        tape.watch(inputs)
+        y = function(*inputs)
+    return tape.gradient(y, inputs, upstream)
+
+
+def _in_blocks(function, *tensors):
+    """An elementwise function of tensors of one shape, called with `WORTH_COMPILING` elements."""
+    shape, size = tf.shape(tensors[0]), tf.size(tensors[0])
+    more = -size % WORTH_COMPILING
+    blocks = [
+        tf.reshape(tf.pad(tf.reshape(x, [-1]), [[0, more]]), [-1, WORTH_COMPILING]) for x in tensors
+    ]
+    y = tf.map_fn(lambda block: function(*block), blocks, fn_output_signature=tensors[0].dtype)
+    return tf.reshape(tf.reshape(y, [-1])[:size], shape)
 
 
 def in_float32(function):
