@@ -8,6 +8,8 @@ Measures BERT or, with --kinds=pretrained, GPT-2 and XLNet, whose --pooling=cls 
 If a data set is a single file, a tenth of it is held out as its test set, a different one for each
 seed, so that the confidence interval includes the variance of the test set. Each seed draws other
 training examples, which all kinds of model share, so that differences are paired by seed. The
+distilled model is the pretrained one, trained with the logits of --teacher, which is finetuned on
+the same examples with the defaults of `python -m finetune` before. The other
 hyperparameters are the same for all sets and were selected on the training files, not on the test
 sets. Results in --output are reused.
 """
@@ -27,6 +29,7 @@ from keras_attn.cli.command_line import run_command
 from keras_attn.errors import UserError
 
 KINDS = ["pretrained", "random weights", "bag of bigrams"]
+DISTILLED = ["distilled", "teacher"]
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("pretrained", None, "Workdir with the pretrained weights.", required=True)
@@ -39,7 +42,8 @@ flags.DEFINE_string(
     required=True,
 )
 flags.DEFINE_list("rows", ["1000", "5000", "all"], "Numbers of training examples.")
-flags.DEFINE_multi_enum("kinds", KINDS, KINDS, "Kinds of model.")
+flags.DEFINE_multi_enum("kinds", KINDS, KINDS + DISTILLED, "Kinds of model.")
+flags.DEFINE_string("teacher", None, "Pretrained weights of the teacher, for --kinds=distilled.")
 flags.DEFINE_integer("seeds", 5, "Runs per kind.", lower_bound=2)
 flags.DEFINE_string("encoding", "latin-1", "Encoding of the files without a header.")
 flags.DEFINE_enum("pooling", "mean", ["mean", "cls"], "See model.pooling.")
@@ -80,7 +84,7 @@ def main():
 def scores(name, splits, count, kind):
     """Returns the accuracy of each seed, which is also the index of its split, in percent."""
     folder = os.path.join(FLAGS.output, f"{name}-{count}", kind.replace(" ", "-"))
-    run = bag_of_bigrams if kind == "bag of bigrams" else classifier
+    run = {"bag of bigrams": bag_of_bigrams, "teacher": teacher}.get(kind, classifier)
     found = []
     for seed, tables in enumerate(splits):
         settings = {
@@ -90,6 +94,7 @@ def scores(name, splits, count, kind):
             "pooling": FLAGS.pooling,
             "pretrained": weights_of_pretrained(),
             "rows": sha256_of(tables),
+            **({"teacher": FLAGS.teacher} if kind in DISTILLED else {}),
         }
         path = f"{folder}/seed-{seed}"
         found.append(
@@ -126,41 +131,51 @@ def bag_of_bigrams(folder, tables, count, kind, seed):
     return bag_of_bigrams_accuracy(train.texts, train.labels, tables[1].texts, tables[1].labels)
 
 
+def teacher(folder, tables, count, kind, seed):
+    return trained(config_of(tables, count, seed), folder, FLAGS.teacher)
+
+
 def classifier(folder, tables, count, kind, seed):
-    from keras_attn import finetune
+    config = config_of(tables, count, seed)
+    config.data.update(length=64, by_length=False)
+    if pretrained_is_bert():
+        config.data.update(pack=8, vocab=f"{FLAGS.pretrained}/vocab.txt")
+        config.model.update(
+            architecture_of(FLAGS.pretrained, config.model) if kind == "random weights" else {}
+        )
+    config.model.update(pooling=FLAGS.pooling, new_heads=True)  # some BERTs lack a pooler
+    config.train.update(
+        epochs=max(FLAGS.seen / count, 2.0),
+        learning_rate=FLAGS.learning_rate,
+        jit=FLAGS.precision == "float32",
+    )
+    if kind == "distilled":
+        config.train.teacher = os.path.join(folder, "..", "..", "teacher", f"seed-{seed}")
+        if not os.path.exists(config.train.teacher):
+            teacher(config.train.teacher, tables, count, "teacher", seed)
+    return trained(config, folder, None if kind == "random weights" else FLAGS.pretrained)
+
+
+def config_of(tables, count, seed):
+    """Returns the settings that all runs on the examples share."""
     from keras_attn.defaults import finetuning_defaults
 
     train, test = write_tables(tables, os.path.join(FLAGS.output, "rows", sha256_of(tables)[:16]))
     config = finetuning_defaults()
-    config.data.update(
-        train=train,
-        validation=test,
-        text="text",
-        label="label",
-        limit=count,
-        seed=seed,
-        length=64,
-        by_length=False,
-    )
-    if pretrained_is_bert():
-        config.data.update(pack=8, vocab=f"{FLAGS.pretrained}/vocab.txt")
-        config.model.update(
-            architecture_of(FLAGS.pretrained, config.model) if kind != "pretrained" else {}
-        )
-    config.model.update(pooling=FLAGS.pooling, new_heads=True)  # some BERTs lack a pooler
+    config.data.update(train=train, validation=test, text="text", label="label", limit=count)
+    config.data.seed = config.train.seed = seed
+    config.train.update(batch_size=32, precision=FLAGS.precision)
     config.eval.report = False
-    config.train.update(
-        epochs=max(FLAGS.seen / count, 2.0),
-        batch_size=32,
-        learning_rate=FLAGS.learning_rate,
-        seed=seed,
-        precision=FLAGS.precision,
-        jit=FLAGS.precision == "float32",
-    )
+    return config
+
+
+def trained(config, folder, pretrained):
+    """Returns the accuracy of a run."""
+    from keras_attn import finetune
+
     output = io.StringIO()
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
-        results = finetune(config, folder, FLAGS.pretrained if kind == "pretrained" else None)
-    return results["accuracy"]
+        return finetune(config, folder, pretrained)["accuracy"]
 
 
 def write_tables(tables, folder):
