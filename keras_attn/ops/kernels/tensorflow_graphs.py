@@ -7,6 +7,7 @@ import keras
 import tensorflow as tf
 
 WORTH_COMPILING = 1 << 18  # values; launching a compiled function takes 0.1 ms
+WIDE = 512  # values per row; narrower tensors of unknown length are rarely worth compiling
 
 
 def traced_once(function):
@@ -165,7 +166,7 @@ def compiled(function, plain=None):
 
 
 def compiled_elementwise(function, plain):
-    """As `compiled` for a function of each element, also of tensors of unknown shape.
+    """As `compiled` for a function of each element, also of wide tensors of unknown length.
 
     These are computed in blocks of one size, because each shape would be compiled.
     """
@@ -189,10 +190,15 @@ def compiled_elementwise(function, plain):
     of_known_shape = compiled(function, plain)
 
     def called(x):
-        unknown = in_graph_without_xla() and not x.shape.is_fully_defined()
-        return (of_unknown_shape if unknown else of_known_shape)(x)
+        return (of_unknown_shape if _wide_of_unknown_length(x) else of_known_shape)(x)
 
     return called
+
+
+def _wide_of_unknown_length(x):
+    if not (in_graph_without_xla() and isinstance(x, tf.Tensor) and x.shape.rank):
+        return False
+    return (x.shape[-1] or 0) >= WIDE and not x.shape.is_fully_defined()
 
 
 def _forward_and_backward(function):
