@@ -252,7 +252,12 @@ TRAINING = {
     "decay_fraction": Field(
         0.1, "decay of schedule=wsd: fraction of all steps at the end of the run", low=0, high=1
     ),
-    "optimizer": Field("adamw", "optimizer: adamw or lamb", choices=("adamw", "lamb")),
+    "optimizer": Field(
+        "adamw",
+        "optimizer: adamw, lamb or muon (orthogonal updates of the kernels of attention and "
+        "feed-forward layers, and adamw for the other weights)",
+        choices=("adamw", "lamb", "muon"),
+    ),
     "weight_decay": Field(0.01, "weight decay of all weights except biases and layer norms", low=0),
     "clip_norm": Field(1.0, "maximum global norm of the gradients; 0: no clipping", low=0),
     "seed": Field(

@@ -136,6 +136,7 @@ class Heads:
             self.output_initializer or self.kernel_initializer,
             output_seed,
         )
+        self.output_kernel.projection_dims = (output_dim,)
         self.output_bias = self._add_bias(layer, "output", output_dim)
 
     def _add_projection(self, layer, name, depth, members, seeds):
@@ -157,6 +158,7 @@ class Heads:
         self.kernels.append(
             self._add_weight(layer, f"{name}_kernel", (depth, sum(widths)), initializer, None)
         )
+        self.kernels[-1].projection_dims = tuple(widths)  # read by optimizers.Muon
         self.biases.append(self._add_bias(layer, name, sum(widths)))
 
     def _add_bias(self, layer, name, width):
