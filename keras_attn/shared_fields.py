@@ -200,6 +200,21 @@ INGREDIENTS = {
         choices=("dense", "geglu"),
     ),
     **LOCAL,
+    "qk_norm": Field(
+        bool, "whether attention normalizes queries and keys (RMSNorm); if unset, False"
+    ),
+    "initial_outputs": Field(
+        str,
+        "initialization of the kernels whose results are added to the residual: random or zeros; "
+        "if unset, random",
+        choices=("random", "zeros"),
+    ),
+    "logit_cap": Field(
+        float,
+        "bound c of the logits of the masked language model, c tanh(logits / c); if unset, as in "
+        "`pretrained`, else none",
+        above=0,
+    ),
 }
 LABEL_SMOOTHING = Field(
     0.1, "label smoothing: probability spread uniformly over the vocabulary", low=0, below=1

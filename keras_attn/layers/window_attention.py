@@ -95,6 +95,7 @@ class WindowAttention(CheckedLayer):
         seed: int | None = None,
         position: LayerLike | None = None,
         output_initializer: Initializer | None = None,
+        qk_norm: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -127,6 +128,7 @@ class WindowAttention(CheckedLayer):
             bias_initializer=bias_initializer,
             seed=seed,
             output_initializer=output_initializer,
+            qk_norm=qk_norm,
         )
         self.window = window if pair is None else tuple(pair)
         self.causal = causal

@@ -117,6 +117,8 @@ def test_classifiers_are_finetuned(folder, pretrained, start, pack):
         {"first_norm": False},
         {"local_every": 2},
         {"window": 8},
+        {"qk_norm": True},
+        {"logit_cap": 15.0},
     ],
     ids=lambda ingredient: next(iter(ingredient)),
 )
@@ -129,6 +131,7 @@ def test_a_bert_takes_one_ingredient_by_one_flag(folder, ingredient):
     workdir = str(folder / f"bert_{name}")
     assert np.isfinite(pretrain(config, workdir=workdir)["mlm_loss"])
     assert load(workdir).fill_mask("good [MASK] film")
-    assert read_ready(workdir).architecture[name] == ingredient[name]
+    ready = read_ready(workdir)
+    assert {**ready.architecture, **ready.heads}[name] == ingredient[name]
     with pytest.raises(UserError, match="supports only BERT models trained with"):
         convert(workdir, f"{workdir}_theirs", "huggingface")
