@@ -325,7 +325,6 @@ class Heads:
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "bias_initializer": keras.initializers.serialize(self.bias_initializer),
             "seed": self.seed,
-            "qk_norm": self.qk_norm,
         }
 
 

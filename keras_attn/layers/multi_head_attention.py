@@ -426,6 +426,7 @@ class MultiHeadAttention(CheckedLayer):
             "causal_align": self.causal_align,
             "position": layer_config(self.position, self),
             "initial_shifts": self.heads.initial_shifts,
+            "qk_norm": self.heads.qk_norm,
             "attention_axes": self.attention_axes,
             **self.heads.regularization_config(),
             "output_initializer": keras.initializers.serialize(self.heads.output_initializer),

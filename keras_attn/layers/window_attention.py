@@ -41,6 +41,7 @@ class WindowAttention(CheckedLayer):
         position: None, or a `RotaryEmbedding`, which several layers may share; unsupported on a
             grid.
         output_initializer: Initializer of the output kernel; defaults to `kernel_initializer`.
+        qk_norm: Whether queries and keys are normalized: see `MultiHeadAttention`.
 
     Call arguments:
         query: `(B, T, D)`; on a grid `(B, Y, X, D)`.
@@ -271,6 +272,7 @@ class WindowAttention(CheckedLayer):
             "causal": self.causal,
             "dropout": self.dropout,
             "position": layer_config(self.position, self),
+            "qk_norm": self.heads.qk_norm,
             "output_initializer": keras.initializers.serialize(self.heads.output_initializer),
         }
 
