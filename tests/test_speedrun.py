@@ -74,13 +74,14 @@ def test_a_uniform_prediction_costs_log_v_for_each_subword_of_the_same_words(siz
 
 def test_15_percent_of_the_words_are_masked_whatever_the_rows():
     words = sum(len(text.split()) for text in TEXT.values())
-    masked = [_words_of(rows_of(TEXT, words=size)) for size in (16, 64)]
+    masked = [_words_of(rows_of(TEXT, characters=size)) for size in (80, 500)]
     assert masked[0] == masked[1] == _masked_words()
     many = sum(selected("a", position) for position in range(20_000))
     assert abs(many / 20_000 - 0.15) < 0.01
     assert 0.05 < len(masked[0]) / words < 0.25
     assert _words_of(rows_of(TEXT, seed=1)) != masked[0]
-    assert len(rows_of(TEXT, words=16, most=5)) == 5
+    assert len(rows_of(TEXT, characters=80, most=5)) == 5
+    assert max(len(text) for text, _ in rows_of(TEXT, characters=80)) <= 80
 
 
 def _words_of(rows):

@@ -2,10 +2,11 @@
 
     python -m benchmarks.speedrun.judge --workdir=runs/mini --held_out='novels/valid/*.txt.gz'
 
-The text is divided into rows of the same number of words. A hash of file, position and seed selects
-15 % of the words, which are everything between spaces. All subwords of a selected word are replaced
-by mask tokens, without the 10 % of random and 10 % of unchanged tokens of training. Its loss is
-the sum over its subwords, so that the same characters are predicted whatever the vocabulary.
+The text is divided into rows of at most 300 characters, so that they fit into 128 tokens. A hash of
+file, position and seed selects 15 % of the words, which are everything between spaces. All subwords
+of a selected word are replaced by mask tokens, without the 10 % of random and 10 % of unchanged
+tokens of training. Its loss is the sum over its subwords, so that the same characters are predicted
+whatever the vocabulary.
 Models with another lower-casing are not comparable.
 """
 
@@ -19,7 +20,7 @@ from absl import flags
 
 from keras_attn.errors import UserError
 
-FRACTION, WORDS, ROWS = 0.15, 64, 1024
+FRACTION, CHARACTERS, ROWS = 0.15, 300, 1024
 UNKNOWN = math.log(256)  # nats per character of an unknown subword, as of random bytes
 
 
@@ -29,13 +30,13 @@ def selected(name, position, seed=0, fraction=FRACTION):
     return int.from_bytes(digest, "big") < fraction * 2**64
 
 
-def rows_of(documents, seed=0, words=WORDS, most=ROWS):
-    """Divides documents into rows.
+def rows_of(documents, seed=0, characters=CHARACTERS, most=ROWS):
+    """Divides documents into rows of whole words.
 
     Args:
         documents: Dict from names to texts.
         seed: Seed of the masked words.
-        words: Number of words per row.
+        characters: Maximum number of characters of a row, unless a single word has more.
         most: Maximum number of rows, evenly spaced over all.
 
     Returns:
@@ -43,14 +44,15 @@ def rows_of(documents, seed=0, words=WORDS, most=ROWS):
     """
     rows = []
     for name, text in documents.items():
-        found = re.findall(r"\S+", text)
-        for first in range(0, len(found), words):
-            row, spans, start = found[first : first + words], [], 0
-            for position, word in enumerate(row, first):
-                if selected(name, position, seed):
-                    spans.append((start, start + len(word)))
-                start += len(word) + 1
-            rows.append((" ".join(row), spans))
+        row, spans = "", []
+        for position, word in enumerate(re.findall(r"\S+", text)):
+            if row and len(row) + 1 + len(word) > characters:
+                rows.append((row, spans))
+                row, spans = "", []
+            row = f"{row} {word}" if row else word
+            if selected(name, position, seed):
+                spans.append((len(row) - len(word), len(row)))
+        rows.append((row, spans))
     step = max(1.0, len(rows) / most)
     return [rows[int(number * step)] for number in range(min(len(rows), most))]
 

@@ -7,8 +7,8 @@ The file --runs is a list of objects with a `name` and the `flags` of `python -m
 is trained for each of --minutes with each seed, in that order, and then judged
 (`benchmarks.speedrun.judge`). A result is a line of results.jsonl in --output. The same command
 continues a queue that was stopped or killed: runs with a result are not repeated, and an unfinished
-run resumes from its checkpoint. A run that fails is a line with `error`, which is tried again by
-the next command. At the end, and alone with --minutes=0, the command prints a table and draws
+run resumes from its checkpoint. A run or judgement that fails is a line with `error`, and is tried
+again by the next command. At the end, and alone with --minutes=0, the command prints a table and draws
 plot.png (`pip install 'keras-attn[plot]'`).
 
 --text may be a folder of `python -m pretrain.prepare`, so that the text is tokenized once.
@@ -116,12 +116,16 @@ def trained(key):
     if code in (-2, -15, 130, 143):  # stopped by a signal: neither a result nor a failure
         sys.exit(code if code > 0 else 128 - code)
     if code:
-        return {"error": code}
+        return {"error": f"exit status {code}"}
     with open(os.path.join(workdir, "results.json")) as file:
         results = json.load(file)
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True)
+    try:
+        judged = judge(workdir, FLAGS.held_out)
+    except UserError as error:
+        return {"error": str(error)}
     return {
-        **judge(workdir, FLAGS.held_out),
+        **judged,
         **{name: results[name] for name in ("steps", "examples", "seconds", "weights_sha256")},
         "commit": commit.stdout.strip() or None,
     }
