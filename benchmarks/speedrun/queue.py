@@ -8,8 +8,8 @@ is trained for each of --minutes with each seed, in that order, and then judged
 (`benchmarks.speedrun.judge`). A result is a line of results.jsonl in --output. The same command
 continues a queue that was stopped or killed: runs with a result are not repeated, and an unfinished
 run resumes from its checkpoint. A run or judgement that fails is a line with `error`, and is tried
-again by the next command. At the end, and alone with --minutes=0, the command prints a table and draws
-plot.png (`pip install 'keras-attn[plot]'`).
+again by the next command. At the end, and alone with --minutes=0, the command prints a table and
+draws plot.png (`pip install 'keras-attn[plot]'`).
 
 --text may be a folder of `python -m pretrain.prepare`, so that the text is tokenized once.
 """
