@@ -1,4 +1,4 @@
-"""Time of an AdamW update of all weights of a BERT, in keras-attn and in Keras.
+"""Time of an update of all weights of a BERT: AdamW in keras-attn and in Keras, and Muon.
 
     python benchmarks/optimizer.py LAYERS HIDDEN_SIZE HEADS
 
@@ -49,16 +49,16 @@ def main():
     model = BertPretrainer(BertEncoder(30522, layers, hidden_dim, heads))
     model.build()
     variables = model.trainable_variables
-    ours = make_optimizer("adamw", model)
+    ours, muon = (make_optimizer(name, model) for name in ("adamw", "muon"))
     keras_adamw = keras.optimizers.AdamW(1e-4, weight_decay=0.01, epsilon=1e-6)
     keras_adamw.exclude_from_weight_decay(var_list=[v for v in variables if len(v.shape) < 2])
     keras_adamw.build(variables)
     gradients = [tf.random.normal(v.shape) for v in variables]
-    timers = [timer(optimizer, gradients, variables) for optimizer in (ours, keras_adamw)]
+    timers = [timer(optimizer, gradients, variables) for optimizer in (ours, keras_adamw, muon)]
     times = np.median([[measure() for measure in timers] for _ in range(5)], axis=0)
     print(
-        f"AdamW of {model.count_params():,} weights: keras-attn {times[0]:.1f} ms, "
-        f"Keras {times[1]:.1f} ms"
+        f"{model.count_params():,} weights: AdamW of keras-attn {times[0]:.1f} ms, "
+        f"AdamW of Keras {times[1]:.1f} ms, Muon of keras-attn {times[2]:.1f} ms"
     )
 
 

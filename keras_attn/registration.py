@@ -100,7 +100,7 @@ CLASSES = {
     "keras_attn.training.optimizers": ("AdamW", "LAMB"),
 }
 FUNCTIONS = {
-    "keras_attn.ops.activations": ("gelu_erf", "gelu_tanh"),
+    "keras_attn.ops.activations": ("gelu_erf", "gelu_tanh", "relu2"),
     "keras_attn.ops.crf": ("crf_loss",),
 }
 

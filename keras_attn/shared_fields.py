@@ -200,6 +200,21 @@ INGREDIENTS = {
         choices=("dense", "geglu"),
     ),
     **LOCAL,
+    "qk_norm": Field(
+        bool, "whether attention normalizes queries and keys (RMSNorm); if unset, False"
+    ),
+    "initial_outputs": Field(
+        str,
+        "initialization of the kernels whose results are added to the residual: random or zeros; "
+        "if unset, random",
+        choices=("random", "zeros"),
+    ),
+    "logit_cap": Field(
+        float,
+        "bound c of the logits of the masked language model, c tanh(logits / c); if unset, as in "
+        "`pretrained`, else none",
+        above=0,
+    ),
 }
 LABEL_SMOOTHING = Field(
     0.1, "label smoothing: probability spread uniformly over the vocabulary", low=0, below=1
@@ -252,7 +267,12 @@ TRAINING = {
     "decay_fraction": Field(
         0.1, "decay of schedule=wsd: fraction of all steps at the end of the run", low=0, high=1
     ),
-    "optimizer": Field("adamw", "optimizer: adamw or lamb", choices=("adamw", "lamb")),
+    "optimizer": Field(
+        "adamw",
+        "optimizer: adamw, lamb or muon (orthogonal updates of the kernels of attention and "
+        "feed-forward layers, and adamw for the other weights)",
+        choices=("adamw", "lamb", "muon"),
+    ),
     "weight_decay": Field(0.01, "weight decay of all weights except biases and layer norms", low=0),
     "clip_norm": Field(1.0, "maximum global norm of the gradients; 0: no clipping", low=0),
     "seed": Field(

@@ -11,6 +11,7 @@ from keras_attn.errors import UserError, warn_once
 from keras_attn.registry import FAMILIES, TASKS, family_and_task
 from keras_attn.tasks.embedder import MAX_LENGTH
 from keras_attn.training.checkpoints import Checkpoints
+from keras_attn.training.weight_mean import PREFIX
 from keras_attn.workdir import Workdir, began_as_released
 
 
@@ -137,6 +138,7 @@ class _Weights(collections.abc.Mapping):
         self._folder, self._prefix, self._shapes = workdir / "checkpoints", prefix, shapes
         # Number of newest checkpoints to average.
         self._average = config.get("checkpoint", {}).get("average", 1)
+        self._averages_end = config.get("train", {}).get("average_fraction", 0) > 0
         regular = 1 if self._average < 2 else config["checkpoint"]["every"]
         if not regular:
             raise UserError(
@@ -151,6 +153,11 @@ class _Weights(collections.abc.Mapping):
             found, count = self._checkpoints.read_mean(self._average)
             if count:
                 return self._below(found)
+        if self._averages_end:
+            newest = self._checkpoints.read_newest(f"{PREFIX}model/")
+            if newest and newest[0]:
+                mean = {path.removeprefix(PREFIX): array for path, array in newest[0].items()}
+                return self._below(mean)
         best = self._checkpoints.read_best("model/", self._check)
         if best is None:
             raise UserError(f"{self._folder} has no complete checkpoint")

@@ -24,6 +24,7 @@ class StreamBatches:
     """
 
     one_length = one_count = True
+    expected_steps = None  # number of steps of the run, as far as known
 
     def __init__(self, source, batch_size, once=False, limit=None):
         if once and getattr(source, "pack", 1) > 1:
@@ -41,6 +42,8 @@ class StreamBatches:
         """Returns rows [first, last) of global batch `index` as a dictionary of arrays."""
         start = index * self.batch_size
         if not self.once:
+            if self.expected_steps and hasattr(self.source, "expected_rows"):
+                self.source.expected_rows = self.expected_steps * self.batch_size
             return self.source.rows(start + first, start + last)
         wanted = np.arange(start + first, start + last)
         weight = (wanted < self.num_examples).astype(np.float32)

@@ -74,15 +74,15 @@ class Masker:
     def max_masked(self, length, examples):
         """Returns the maximum number of predictions in examples with `length` tokens in total."""
         tokens = np.arange(3, length + 1)  # at least [CLS], a token and [SEP]
-        above = np.max(self._budget(tokens) - self.fraction * tokens)
+        above = np.max(self._budget(tokens, self.fraction) - self.fraction * tokens)
         most = min(examples * self.max_predictions, length)
         return max(1, min(most, int(self.fraction * length + examples * max(above, 0.0) + 1e-6)))
 
-    def _budget(self, tokens):
-        budget = np.maximum(np.rint(tokens * self.fraction).astype(np.int64), 1)
+    def _budget(self, tokens, fraction):
+        budget = np.maximum(np.rint(tokens * fraction).astype(np.int64), 1)
         return np.minimum(budget, self.max_predictions)
 
-    def __call__(self, token_ids, tokens, seed, first_row):
+    def __call__(self, token_ids, tokens, seed, first_row, fractions=None):
         """Masks rows `first_row`, `first_row + 1`, … of the stream of `seed`.
 
         Args:
@@ -91,6 +91,8 @@ class Masker:
             seed: `np.random.SeedSequence` of the stream.
             first_row: Number of the first row in the stream. The mask of a row does not depend on
                 the other rows of the batch.
+            fractions: `(B,)`, fractions of the tokens to predict in each row, at most `fraction`;
+                None: `fraction` in all rows.
 
         Returns:
             Dictionary of `token_ids (B, T)`, `mask_positions (B, P)` in ascending order,
@@ -104,7 +106,7 @@ class Masker:
 
         real = np.arange(self.length) < tokens[:, None]
         candidates = self.ordinary[token_ids] & real
-        budget = self._budget(tokens)
+        budget = self._budget(tokens, self.fraction if fractions is None else fractions)
         spans = None
         if self.spans:
             drawn = random[:, self._words :].view(np.uint32)

@@ -5,7 +5,7 @@ import itertools
 import keras
 from keras import ops
 
-from keras_attn.layers.neighbours import RANDOM_SCALE, neighbour_kernels
+from keras_attn.layers.neighbours import RANDOM_SCALE, STRENGTH, neighbour_kernels
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.layers.shapes import require_sequences
 from keras_attn.ops.arguments import (
@@ -22,6 +22,8 @@ FUSED = {
     "kv": (("query",), ("key", "value")),
     None: (("query",), ("key",), ("value",)),
 }
+
+_RMS_EPSILON = 1e-6
 
 
 class Heads:
@@ -42,6 +44,7 @@ class Heads:
         output_initializer: Initializer of the output kernel; defaults to `kernel_initializer`.
         regularizers: Pair of regularizers, of the kernels and of the biases.
         constraints: Pair of constraints, of the kernels and of the biases.
+        qk_norm: See `MultiHeadAttention`.
 
     Raises:
         ValueError: If a size is not positive or `fused` is unknown.
@@ -63,6 +66,7 @@ class Heads:
         output_initializer=None,
         regularizers=(None, None),
         constraints=(None, None),
+        qk_norm=False,
     ):
         require_sizes(num_heads=num_heads, key_dim=key_dim)
         require_sizes(optional=True, value_dim=value_dim, output_dim=output_dim)
@@ -91,6 +95,8 @@ class Heads:
         self.constraints = tuple(map(keras.constraints.get, constraints))
         self.seed = seed
         self.prefix = prefix
+        self.qk_norm = qk_norm
+        self.scales = {}
         self.projection_dims = {
             "query": num_heads * key_dim,
             "key": num_heads * key_dim,
@@ -126,6 +132,8 @@ class Heads:
                     f"query_shape={query_shape}, value_shape={value_shape}, key_shape={key_shape}"
                 )
             self._add_projection(layer, "_".join(members), depths[members[0]], members, seeds)
+        if self.qk_norm:
+            self._add_scales(layer)
         if not with_output:
             return
         output_dim = self.output_dim or query_shape[-1]
@@ -136,6 +144,7 @@ class Heads:
             self.output_initializer or self.kernel_initializer,
             output_seed,
         )
+        self.output_kernel.projection_dims = (output_dim,)
         self.output_bias = self._add_bias(layer, "output", output_dim)
 
     def _add_projection(self, layer, name, depth, members, seeds):
@@ -157,7 +166,19 @@ class Heads:
         self.kernels.append(
             self._add_weight(layer, f"{name}_kernel", (depth, sum(widths)), initializer, None)
         )
+        self.kernels[-1].projection_dims = tuple(widths)  # read by optimizers.Muon
         self.biases.append(self._add_bias(layer, name, sum(widths)))
+
+    def _add_scales(self, layer):
+        # With shifts, the product of both has the strength that their kernels have without norms.
+        value = 1.0 if self.initial_shifts is None else STRENGTH**0.5
+        for member in ("query", "key"):
+            name = f"{self.prefix}{member}_scale"
+            initializer = keras.initializers.Constant(value)
+            self.scales[member] = layer.add_weight(
+                name=name, shape=(self.key_dim,), initializer=initializer
+            )
+            setattr(layer, name, self.scales[member])
 
     def _add_bias(self, layer, name, width):
         if not self.use_bias:
@@ -212,7 +233,15 @@ class Heads:
                 # Sizes of the source: tf2onnx merges two reshapes and drops the ops in between.
                 outer = ops.shape(source)[:2]
                 heads.update(zip(run, self._split(projected, run, outer), strict=True))
+        for member in self.scales.keys() & heads.keys():
+            heads[member] = self._normalized(heads[member], self.scales[member])
         return heads
+
+    def _normalized(self, x, scale):
+        """Divides each vector by its root mean square, in float32, as squares overflow float16."""
+        long = ops.cast(x, "float32")
+        inverse = ops.rsqrt(ops.mean(ops.square(long), axis=-1, keepdims=True) + _RMS_EPSILON)
+        return ops.cast(long * inverse * ops.cast(scale, "float32"), x.dtype)
 
     def project_with_memory(self, x, memory=None):
         """Query heads `(B, H, T, K)`, and key and value heads `(B, H, M + T, K)`.
@@ -244,8 +273,10 @@ class Heads:
         return ops.unstack(ops.transpose(x, (2, 0, 3, 1, 4)), num=number, axis=0)
 
     def packed_shape(self, x):
-        """`(B, T, 3, H, K)`, or None without a single fused kernel or with unknown sizes."""
-        if self.fused != "qkv" or self.key_dim != self.value_dim or None in x.shape:
+        """`(B, T, 3, H, K)`, or None if heads need more than a single fused kernel, or with unknown
+        sizes.
+        """
+        if self.fused != "qkv" or self.qk_norm or self.key_dim != self.value_dim or None in x.shape:
             return None
         return *x.shape[:2], 3, self.num_heads, self.key_dim
 

@@ -65,6 +65,8 @@ class MultiHeadAttention(CheckedLayer):
             columns of all heads, and with `fused` of several projections, side by side; norms over
             axis 0 are the same as for separate kernels.
         bias_constraint: Constraint of all biases.
+        qk_norm: Whether the queries and keys of each head are divided by their root mean square and
+            multiplied by a learned scale per column, which the heads share. This bounds the logits.
 
     The projections are weights of this layer, not sublayers, so that they can share a matrix
     product. Therefore `enable_lora` and `quantize` are not supported and raise an error, and
@@ -109,7 +111,9 @@ class MultiHeadAttention(CheckedLayer):
             inputs lack the `attention_axes`.
 
     Reference:
-        Vaswani et al., Attention Is All You Need, 2017, section 3.2.2.
+        Vaswani et al., Attention Is All You Need, 2017, section 3.2.2. `qk_norm`: Henry et al.,
+        Query-Key Normalization for Transformers, 2020; with the norm of Zhang & Sennrich, Root Mean
+        Square Layer Normalization, 2019.
 
     Examples:
         >>> import numpy as np
@@ -152,6 +156,7 @@ class MultiHeadAttention(CheckedLayer):
         bias_regularizer: Regularizer | None = None,
         kernel_constraint: Constraint | None = None,
         bias_constraint: Constraint | None = None,
+        qk_norm: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -175,6 +180,7 @@ class MultiHeadAttention(CheckedLayer):
             output_initializer=output_initializer,
             regularizers=(kernel_regularizer, bias_regularizer),
             constraints=(kernel_constraint, bias_constraint),
+            qk_norm=qk_norm,
         )
         if attention_axes is not None:
             require_each(require_integers, "an integer or integers", attention_axes=attention_axes)
@@ -420,6 +426,7 @@ class MultiHeadAttention(CheckedLayer):
             "causal_align": self.causal_align,
             "position": layer_config(self.position, self),
             "initial_shifts": self.heads.initial_shifts,
+            "qk_norm": self.heads.qk_norm,
             "attention_axes": self.attention_axes,
             **self.heads.regularization_config(),
             "output_initializer": keras.initializers.serialize(self.heads.output_initializer),

@@ -108,6 +108,9 @@ class PositionwiseFeedForward(CheckedLayer):
         self.seed_generator = dropout_generator(self.dropout, seeds[2], "dropout")
         self.intermediate.build(input_shape)
         self.output_dense.build((*input_shape[:-1], self.intermediate_dim))
+        # The widths of the projections that share a kernel, which optimizers.Muon reads.
+        self.intermediate.kernel.projection_dims = (self.intermediate_dim,) * (1 + self.gated)
+        self.output_dense.kernel.projection_dims = (self.output_dense.units,)
         self.built = True
 
     def _dense(self, name, units, initializer, seed, bias_seed, activation=None):

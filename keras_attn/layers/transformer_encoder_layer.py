@@ -31,8 +31,8 @@ class TransformerEncoderLayer(TransformerLayer):
         key_dim: Depth of a head; defaults to the depth of the inputs divided by `num_heads`.
         dropout: Dropout rate of the sublayer outputs, before the residual connection.
         attention_dropout: Dropout rate of the attention weights; defaults to `dropout`.
-        activation: Feed-forward activation: `"gelu_tanh"`, `"gelu_erf"`, the name of a Keras
-            activation, or a function.
+        activation: Feed-forward activation: `"gelu_tanh"`, `"gelu_erf"`, `"relu2"`, the name of a
+            Keras activation, or a function.
         norm_first: Whether to use pre-norm instead of post-norm.
         layer_norm_epsilon: Added to the variance.
         initial_shifts: See `MultiHeadAttention`.
@@ -54,6 +54,7 @@ class TransformerEncoderLayer(TransformerLayer):
             `WindowAttention`.
         window: Number of positions visible on either side, in `O(T window)` time and memory: see
             `WindowAttention`; None: all positions.
+        qk_norm: Whether queries and keys are normalized: see `MultiHeadAttention`.
 
     Call arguments:
         inputs: `(B, T, D)`.
@@ -116,6 +117,7 @@ class TransformerEncoderLayer(TransformerLayer):
         gated: bool = False,
         position: LayerLike | None = None,
         window: int | None = None,
+        qk_norm: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(
@@ -150,6 +152,7 @@ class TransformerEncoderLayer(TransformerLayer):
         self.gated = gated
         self.position = as_layer(position)
         self.window = window
+        self.qk_norm = qk_norm
         self.initial_shifts = initial_shifts
         self.output_initializer = keras.initializers.get(output_initializer)
 
@@ -157,6 +160,7 @@ class TransformerEncoderLayer(TransformerLayer):
         seeds = split_seed(self.seed, 4)
         attention: dict[str, Any] = {
             "position": self.position,
+            "qk_norm": self.qk_norm,
             "output_initializer": self.output_initializer,
             "seed": seeds[0],
             "name": "attention",
@@ -244,4 +248,5 @@ class TransformerEncoderLayer(TransformerLayer):
             "gated": self.gated,
             "position": layer_config(self.position, self),
             "window": self.window,
+            "qk_norm": self.qk_norm,
         }

@@ -124,6 +124,7 @@ class TwoStreamAttention(CheckedLayer):
             shape=(content_shape[-1], heads * depth),
             initializer=seeded_initializer(self.heads.kernel_initializer, position_seed),
         )
+        self.position_kernel.projection_dims = (heads * depth,)  # as the kernels of `Heads`
         self.segment_table = self.add_weight(
             name="segment_table",
             shape=(2, heads, depth),

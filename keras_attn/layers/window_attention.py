@@ -41,6 +41,7 @@ class WindowAttention(CheckedLayer):
         position: None, or a `RotaryEmbedding`, which several layers may share; unsupported on a
             grid.
         output_initializer: Initializer of the output kernel; defaults to `kernel_initializer`.
+        qk_norm: Whether queries and keys are normalized: see `MultiHeadAttention`.
 
     Call arguments:
         query: `(B, T, D)`; on a grid `(B, Y, X, D)`.
@@ -95,6 +96,7 @@ class WindowAttention(CheckedLayer):
         seed: int | None = None,
         position: LayerLike | None = None,
         output_initializer: Initializer | None = None,
+        qk_norm: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -127,6 +129,7 @@ class WindowAttention(CheckedLayer):
             bias_initializer=bias_initializer,
             seed=seed,
             output_initializer=output_initializer,
+            qk_norm=qk_norm,
         )
         self.window = window if pair is None else tuple(pair)
         self.causal = causal
@@ -269,6 +272,7 @@ class WindowAttention(CheckedLayer):
             "causal": self.causal,
             "dropout": self.dropout,
             "position": layer_config(self.position, self),
+            "qk_norm": self.heads.qk_norm,
             "output_initializer": keras.initializers.serialize(self.heads.output_initializer),
         }
 

@@ -1,6 +1,6 @@
 """Pure functions on tensors, on any Keras backend."""
 
-from keras_attn.ops.activations import gelu_erf, gelu_tanh
+from keras_attn.ops.activations import gelu_erf, gelu_tanh, relu2
 from keras_attn.ops.attention import scaled_dot_product_attention
 from keras_attn.ops.coverage import coverage_loss
 from keras_attn.ops.crf import crf_loss
@@ -31,6 +31,7 @@ __all__ = [
     "pack_mask",
     "padding_mask",
     "permutation_mask",
+    "relu2",
     "scaled_dot_product_attention",
     "sinusoidal_positions",
     "sparse_cross_entropy",

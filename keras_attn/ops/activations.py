@@ -36,15 +36,21 @@ def gelu_erf(x: Tensor) -> Tensor:
     return _gelu_erf(x)
 
 
-_NAMED = {"gelu_tanh": gelu_tanh, "gelu_erf": gelu_erf}
+@keras.saving.register_keras_serializable(package="keras_attn")
+def relu2(x: Tensor) -> Tensor:
+    """Squared ReLU, `max(x, 0)^2` (So et al., Primer, 2021, section 4.1)."""
+    return ops.square(ops.relu(x))
+
+
+_NAMED = {"gelu_tanh": gelu_tanh, "gelu_erf": gelu_erf, "relu2": relu2}
 
 
 def get_activation(identifier):
     """Returns the activation function of an identifier.
 
     Args:
-        identifier: `"gelu_tanh"`, `"gelu_erf"`, the name of a Keras activation, a function, a
-            config from `serialize_activation`, or None for the identity.
+        identifier: `"gelu_tanh"`, `"gelu_erf"`, `"relu2"`, the name of a Keras activation, a
+            function, a config from `serialize_activation`, or None for the identity.
 
     Raises:
         ValueError: If the name is unknown, and for `"gelu"`, which is the exact form in Keras and

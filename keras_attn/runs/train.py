@@ -60,6 +60,7 @@ def train(run, plan, hashes):
         first_weights=lambda model: _initialize(run, model, plan),
         best=plan.best,
         average=run.config.checkpoint.get("average", 1),
+        average_fraction=options.get("average_fraction", 0.0),
     )
     trainer.run()
     notes = plan.notes() if plan.notes else {}

@@ -12,6 +12,7 @@ from keras_attn.training.records import ProgressLine, Records
 from keras_attn.training.schedules import learning_rates
 from keras_attn.training.signals import StopSignals
 from keras_attn.training.variables import assign_values, digest, read_values, variables_by_path
+from keras_attn.training.weight_mean import WeightMean
 
 # Target duration of a call of the compiled loop, after which signals are handled. The number of
 # steps per call does not change the result.
@@ -48,6 +49,8 @@ class Trainer:
             patience is exhausted. None: the last weights are the final ones.
         average: Number of newest checkpoints at multiples of `checkpoint_every`, including that of
             the last step, whose mean weights are the final ones; 1: `best` selects the weights.
+        average_fraction: Fraction of the run at its end, over which the mean weights are the final
+            ones; see `WeightMean`. 0: no mean. It excludes `best` and `average`.
     """
 
     def __init__(
@@ -69,6 +72,7 @@ class Trainer:
         first_weights=None,
         best=None,
         average=1,
+        average_fraction=0.0,
     ):
         self.step_function = step
         self.engine = step.engine
@@ -89,6 +93,11 @@ class Trainer:
         self.chief = self.engine.is_chief
         self.progress = ProgressLine(total_steps, active=self.chief)
         self.average = average
+        self.mean = (
+            WeightMean(average_fraction, total_steps, self.total_seconds)
+            if average_fraction
+            else None
+        )
         self.checkpoints = ckpt.Checkpoints(
             f"{folder}/checkpoints",
             max(keep, average),
@@ -130,16 +139,18 @@ class Trainer:
             self._train()
         if self._saved[0] != self.step:
             self.save()
-        changed = self._restore_mean() if self.average > 1 else self._restore_best()
+        averaged = self.average > 1 or self.mean is not None
+        changed = self._restore_mean() if averaged else self._restore_best()
         # A finished run is evaluated again, because eval.* may have changed.
-        if self.evaluate and (was_finished or changed and self.average > 1):
+        if self.evaluate and (was_finished or changed and averaged):
             if not self._evaluate():
                 raise self._stopped()
         # The metrics are known, but the rows of the last evaluation are from other weights.
-        elif changed and self.average == 1 and self.evaluate(self._must_stop) is None:
+        elif changed and not averaged and self.evaluate(self._must_stop) is None:
             raise self._stopped()
 
     def _train(self):
+        self._estimate_steps()
         feed = self.step_function.feed(self.batches, self.step)
         seconds_per_step = None
         while not self._finished():
@@ -155,6 +166,14 @@ class Trainer:
             seconds_per_step = took / len(rows) if seconds_per_step is not None else 0.0
             self._check_finite(rows, rates, took)
             self._record(rows, rates, took)
+            self._estimate_steps()
+
+    def _estimate_steps(self):
+        """Sets the number of steps of the run, on which batches may depend."""
+        steps = self.total_steps
+        if steps is None and self.seconds:
+            steps = round(self.step * self.total_seconds / self.seconds)
+        self.batches.expected_steps = steps
 
     def _steps_per_call(self, seconds_per_step):
         steps = int(SECONDS_PER_CALL / seconds_per_step) if seconds_per_step else 1
@@ -165,6 +184,8 @@ class Trainer:
         ]
         if self.total_steps is not None:
             limits.append(self.total_steps - self.step)
+        if self.mean and (left := self.mean.steps_left(self.step)) is not None:
+            limits.append(left)
         return max(1, min([steps, *limits]))
 
     def _rates(self, steps, seconds_per_step):
@@ -194,6 +215,9 @@ class Trainer:
         self.step += len(rows)
         self.seconds += took
         self._compiled = self._compiled or (self.step, self.seconds)
+        if self.mean:
+            weights = variables_by_path(self.step_function.model)
+            self.mean.add(self.step, self.seconds, weights)
         self._after_call(records)
 
     def _as_records(self, rows, rates, took):
@@ -294,18 +318,19 @@ class Trainer:
         return True
 
     def _restore_mean(self):
-        """Sets the weights to their mean over the newest checkpoints.
+        """Sets the weights to their mean over the newest checkpoints, or the end of the run.
 
         Returns:
-            Whether there are several checkpoints.
+            Whether there are several checkpoints, or steps of `average_fraction`.
         """
-        values, count = self.checkpoints.read_mean(self.average)
+        if self.mean:
+            values, count, of = self.mean.values, self.mean.count, "step"
+        else:
+            (values, count), of = self.checkpoints.read_mean(self.average), "checkpoint"
         if count < 2:
             return False
-        assign_values(
-            variables_by_path(self.step_function.model), values, "The mean of the checkpoints"
-        )
-        self.progress.interrupt(f"restored the mean weights of {count} checkpoints")
+        assign_values(variables_by_path(self.step_function.model), values, f"The mean of the {of}s")
+        self.progress.interrupt(f"restored the mean weights of {count} {of}s")
         return True
 
     def _stopped(self):
@@ -355,6 +380,8 @@ class Trainer:
             if self.first_weights:
                 self.first_weights(self.step_function.model)
             return
+        if self.mean:
+            self.mean.restore(values, state.get("mean_of", 0))
         assign_values(self.step_function.variables(), values, f"Checkpoint of step {step}")
         self.step, self.seconds = step, float(state["seconds"])
         self.validation, self._pending = state.get("validation"), state.get("pending")
@@ -371,9 +398,13 @@ class Trainer:
                 "pending": self._pending,
                 "best": self.best and self.best.state,
             }
+            values = read_values(self.step_function.variables())
+            if self.mean:
+                values |= self.mean.in_checkpoint()
+                state["mean_of"] = self.mean.count
             self.checkpoints.save(
                 self.step,
-                read_values(self.step_function.variables()),
+                values,
                 state,
                 also=self.best and self.best.state["step"],
             )

@@ -71,6 +71,7 @@ def test_trained_models_predict_what_they_predict_on_tensorflow(backend, python)
             program,
             packages,
             "tests/integration/test_workdirs_0_1.py",
+            "tests/training/test_muon.py",
             "tests/training/test_optimizers.py",
         ],
         ROOT,

@@ -1,5 +1,6 @@
 """Checkpoints of other libraries: outputs equal theirs, and conversions are bitwise identical."""
 
+import dataclasses
 import itertools
 import json
 import pathlib
@@ -14,6 +15,7 @@ from safetensors.numpy import load_file, save_file
 from keras_attn import convert, load
 from keras_attn.convert import read_ready
 from keras_attn.errors import UserError
+from keras_attn.families.bert import google, huggingface, kerashub
 from keras_attn.ops.masks import MASKED
 from tests.support.google_folders import google_weights, write_google
 from tests.support.quick import quick
@@ -145,6 +147,23 @@ def test_a_pre_norm_model_is_exported_to_transformers(tmp_path):
         convert.convert(tmp_path / "with", tmp_path / "other", "huggingface")
     with pytest.raises(UserError, match="KerasHub supports only .* norm_first=False"):
         convert.convert(source, tmp_path / "other", "kerashub", task="encoder")
+
+
+def test_squared_relu_is_read_and_written_and_normalized_queries_are_refused(tmp_path):
+    folder = tmp_path / "theirs"
+    shutil.copytree(HUGGING_FACE / "encoder", folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "hidden_act": "relu2"}))
+    convert.convert(folder, tmp_path / "run")
+    trained = read_ready(tmp_path / "run")
+    assert trained.architecture["activation"] == "relu2"
+    convert.convert(tmp_path / "run", tmp_path / "back", "huggingface")
+    assert json.loads((tmp_path / "back/config.json").read_text())["hidden_act"] == "relu2"
+    normed = {**trained.architecture, "activation": "gelu_tanh", "qk_norm": True}
+    normed = dataclasses.replace(trained, architecture=normed)
+    for format in (google, huggingface, kerashub):
+        with pytest.raises(UserError, match="supports only BERT .* qk_norm=False. Received: qk_n"):
+            format.write(str(tmp_path / "refused"), normed)
 
 
 @pytest.mark.thorough

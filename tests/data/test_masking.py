@@ -68,6 +68,21 @@ def test_each_row_has_the_number_of_predictions_of_bert(length, slots, fraction)
         assert not positions[expected:].any() and not ids[expected:].any()
 
 
+def test_rows_may_have_their_own_fractions():
+    ids, tokens = make_rows(40, 50, full=True)
+    masker = Masker(make_tokenizer(), length=50, max_predictions=20, fraction=0.4)
+    fractions = np.linspace(0.4, 0.1, 40)
+    found = masker(ids, tokens, np.random.SeedSequence(0), 0, fractions)
+    counts = found["mask_weights"].sum(axis=1)
+    np.testing.assert_array_equal(counts, np.rint(fractions * tokens))
+    # A row with a smaller fraction has some of the masks of the larger one.
+    whole = masker(ids, tokens, np.random.SeedSequence(0), 0)
+    for row, other, count in zip(
+        found["mask_positions"], whole["mask_positions"], counts, strict=True
+    ):
+        assert set(row[: int(count)]) <= set(other)
+
+
 def test_only_predicted_tokens_change_and_the_input_stays():
     rows = make_rows(500, 64)
     before = rows[0].copy()

@@ -39,6 +39,10 @@ def test_each_ingredient_changes_its_own_weights_only():
         for path in paths_and_shapes(bert())
         if path.endswith("bias") and not path.startswith("pooler")
     }
+    assert changed(initial_outputs="zeros") == set()
+    assert changed(qk_norm=True) == {
+        f"layer_{i}/attention/{name}_scale" for i in range(4) for name in ("query", "key")
+    }
     norm_first = paths_and_shapes(bert(norm_first=True))
     without = paths_and_shapes(bert(norm_first=True, first_norm=False))
     assert norm_first.keys() - without.keys() == {
@@ -109,9 +113,50 @@ def test_the_head_of_a_masked_language_model_has_the_biases_of_its_encoder():
     assert heads == {"mlm_dense/kernel", "mlm_norm/gamma", "mlm_bias"}
 
 
+def test_a_layer_with_outputs_initialized_with_0_is_the_identity():
+    layer = bert(norm_first=True, initial_outputs="zeros")
+    layer.build()
+    x = np.random.default_rng(0).normal(size=(2, 5, 16)).astype("float32")
+    np.testing.assert_array_equal(ops.convert_to_numpy(layer.encoder_layers[0](x)), x)
+    other = bert(norm_first=True)
+    other.build()
+    assert np.abs(ops.convert_to_numpy(other.encoder_layers[0](x)) - x).max() > 0.1
+
+
+def test_logit_cap_bounds_logits_and_the_loss_is_that_of_bounded_logits():
+    batch = {
+        "token_ids": IDS,
+        "mask_positions": np.array([[1, 4], [0, 9]]),
+        "mask_ids": np.array([[7, 3], [11, 0]]),
+        "mask_weights": np.array([[1.0, 1.0], [1.0, 0.0]], "float32"),
+    }
+    plain, capped = (
+        BertPretrainer(bert(), next_sentence=False, logit_cap=cap, seed=0) for cap in (None, 2.0)
+    )
+    free = ops.convert_to_numpy(plain(batch)["mlm_logits"])
+    outputs = capped(batch)
+    logits = ops.convert_to_numpy(outputs["mlm_logits"])
+    assert np.abs(free).max() > 2
+    np.testing.assert_allclose(logits, 2 * np.tanh(free / 2), rtol=1e-5, atol=1e-5)
+    chosen = np.take_along_axis(logits, batch["mask_ids"][..., None], axis=-1)[..., 0]
+    wanted = np.log(np.exp(logits.astype("float64")).sum(axis=-1)) - chosen
+    np.testing.assert_allclose(ops.convert_to_numpy(outputs["mlm_errors"]), wanted, rtol=1e-5)
+    assert BertPretrainer.from_config(capped.get_config()).logit_cap == 2.0
+
+
+def test_distillation_with_logit_cap_is_an_error():
+    models = [BertPretrainer(bert(), next_sentence=False, logit_cap=cap) for cap in (None, 2.0)]
+    for model in models:
+        model.build()
+    for student, teacher in (models, reversed(models)):
+        with pytest.raises(ValueError, match="distillation is not supported with logit_cap"):
+            student.set_teacher(teacher)
+
+
 @pytest.mark.parametrize(
     "options, message",
     [
+        ({"initial_outputs": "ones"}, "initial_outputs must be 'random' or 'zeros'"),
         ({"positions": "sinus"}, "positions must be 'learned' or 'rotary'"),
         ({"feed_forward": "swiglu"}, "feed_forward must be 'dense' or 'geglu'"),
         ({"first_norm": False}, "first_norm=False requires norm_first=True"),

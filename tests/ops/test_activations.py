@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_attn.ops import gelu_erf, gelu_tanh, kernels
+from keras_attn.ops import gelu_erf, gelu_tanh, kernels, relu2
 from keras_attn.ops.activations import get_activation, serialize_activation
 from tests.support.layer_checks import gradients, in_a_graph
 
@@ -77,8 +77,15 @@ def test_the_two_forms_of_gelu_differ_by_at_most_a_two_thousandth():
     assert 4e-4 < np.abs(tanh - erf).max() < 5e-4
 
 
+def test_relu2_and_its_gradient_equal_the_formula():
+    x = np.linspace(-3, 3, 13).astype("float32")
+    np.testing.assert_allclose(ops.convert_to_numpy(relu2(x)), np.maximum(x, 0) ** 2, rtol=1e-6)
+    (gradient,) = gradients(in_a_graph(lambda t: ops.sum(relu2(t[0]))), [x])
+    np.testing.assert_allclose(gradient, 2 * np.maximum(x, 0), rtol=1e-6)
+
+
 def test_activations_survive_their_config_and_plain_gelu_is_refused():
-    for name in ("gelu_tanh", "gelu_erf", "relu", "tanh"):
+    for name in ("gelu_tanh", "gelu_erf", "relu2", "relu", "tanh"):
         function = get_activation(name)
         assert get_activation(serialize_activation(function)) is function
     assert get_activation(keras.activations.gelu) is gelu_erf

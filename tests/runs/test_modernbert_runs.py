@@ -2,6 +2,7 @@
 
 import json
 
+import keras
 import numpy as np
 import pytest
 
@@ -117,6 +118,8 @@ def test_classifiers_are_finetuned(folder, pretrained, start, pack):
         {"first_norm": False},
         {"local_every": 2},
         {"window": 8},
+        {"qk_norm": True},
+        {"logit_cap": 15.0},
     ],
     ids=lambda ingredient: next(iter(ingredient)),
 )
@@ -129,6 +132,19 @@ def test_a_bert_takes_one_ingredient_by_one_flag(folder, ingredient):
     workdir = str(folder / f"bert_{name}")
     assert np.isfinite(pretrain(config, workdir=workdir)["mlm_loss"])
     assert load(workdir).fill_mask("good [MASK] film")
-    assert read_ready(workdir).architecture[name] == ingredient[name]
+    ready = read_ready(workdir)
+    assert {**ready.architecture, **ready.heads}[name] == ingredient[name]
     with pytest.raises(UserError, match="supports only BERT models trained with"):
         convert(workdir, f"{workdir}_theirs", "huggingface")
+
+
+def test_the_result_of_weight_averaging_is_what_others_load(folder):
+    changes = {"train.average_fraction": 0.5, "data.masked_fraction_end": 0.1}
+    workdir = folder / "averaged"
+    results = pretrain(config_of(folder, **changes), workdir=str(workdir))
+    plain = pretrain(config_of(folder), workdir=str(folder / "not_averaged"))
+    assert results["mlm_loss"] != plain["mlm_loss"]
+    model = keras.saving.load_model(workdir / "model.keras")
+    own = {variable.path.partition("/")[2]: variable.numpy() for variable in model.variables}
+    for path, weight in read_ready(workdir).weights.items():
+        np.testing.assert_array_equal(weight, own[path])

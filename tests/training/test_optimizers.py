@@ -157,5 +157,5 @@ def test_lamb_is_rebuilt_from_its_config():
 
 
 def test_an_unknown_optimizer_is_an_error_that_lists_the_known_ones():
-    with pytest.raises(UserError, match="adamw, lamb. Received: sgd"):
+    with pytest.raises(UserError, match="adamw, lamb, muon. Received: sgd"):
         make_optimizer("sgd", _Weights())

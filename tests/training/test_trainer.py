@@ -11,6 +11,7 @@ from keras_attn.data.batches import StreamBatches
 from keras_attn.errors import UserError
 from keras_attn.tasks.pretraining.masked_examples import PretrainingExamples
 from keras_attn.training import trainer as trainer_module
+from keras_attn.training import weight_mean
 from keras_attn.training.engines.tensorflow.feed import distributed_batches
 from keras_attn.training.trainer import Stopped, Trainer
 from tests.support.fake_step import (
@@ -124,6 +125,44 @@ def test_the_mean_of_checkpoints_does_not_depend_on_interruptions(tmp_path, monk
     assert kernel_of(longer) == sum(
         range(1, 21)
     )  # resumes from the last weights, not from the mean
+
+
+def test_the_mean_over_the_end_of_a_run_does_not_depend_on_interruptions(tmp_path, monkeypatch):
+    monkeypatch.setattr(weight_mean, "SAMPLES", 4)
+    evaluated = []
+    options = {
+        "total_steps": 20,
+        "average_fraction": 0.4,
+        "evaluate": lambda stop: evaluated.append(1) or {"accuracy": 0.5},
+    }
+    whole = trainer_of(tmp_path / "whole", **options)
+    whole.run()
+    monkeypatch.setattr(trainer_module, "SECONDS_PER_CALL", 0.0)  # stops at once
+    # Every second step of the last eight; the weights after step n are the sum of 1 to n.
+    wanted = np.mean([n * (n + 1) / 2 for n in (14, 16, 18, 20)])
+    assert kernel_of(whole) == pytest.approx(wanted)
+    assert len(evaluated) == 2  # the weights of the last step, and the mean
+    for stop in (3, 13, 15, 17):
+        step = FakeStep(at_step={stop: lambda: signal.raise_signal(signal.SIGTERM)})
+        with pytest.raises(Stopped):
+            trainer_of(tmp_path / "broken", step, **options).run()
+    broken = trainer_of(tmp_path / "broken", **options)
+    broken.run()
+    assert kernel_of(broken) == kernel_of(whole)
+    again = trainer_of(tmp_path / "whole", **options)
+    again.run()
+    assert kernel_of(again) == kernel_of(whole) and len(evaluated) == 5
+
+
+def test_the_mean_over_the_end_of_a_run_that_the_clock_ends(tmp_path, monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(trainer_module, "time", clock)
+    monkeypatch.setattr(trainer_module, "SECONDS_PER_CALL", 0.0)
+    trainer = trainer_of(tmp_path, FakeStep(6.0, clock=clock), minutes=1, average_fraction=0.35)
+    trainer.run()
+    wanted = np.mean([n * (n + 1) / 2 for n in (7, 8, 9, 10)])  # after 42, 48, 54 and 60 seconds
+    assert (trainer.step, trainer.batches.expected_steps) == (10, 10)
+    assert kernel_of(trainer) == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize(("every", "step"), [(2, 2), (0, 6)])

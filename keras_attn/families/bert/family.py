@@ -24,7 +24,7 @@ class BertFamily(Family):
     }
     tokenizers = TOKENIZER_TYPES["wordpiece"]
     sizes = named_sizes(BERT_SIZES)
-    free_arguments = ("dropout", "initial_attention", "initializer_range")
+    free_arguments = ("dropout", "initial_attention", "initial_outputs", "initializer_range")
     released_pooling = "mean"  # docs/finetuning_defaults.md
     position_embedding_path = "bert_encoder/position_embedding/embeddings"
 

@@ -15,7 +15,9 @@ _MODEL = {
         int, "maximum sequence length (position embeddings); if unset, 512", above=0
     ),
     "activation": Field(
-        str, "activation of the feed-forward layers: gelu_tanh or gelu_erf; if unset, gelu_tanh"
+        str,
+        "activation of the feed-forward layers: gelu_tanh, gelu_erf or relu2 (squared ReLU); if "
+        "unset, gelu_tanh",
     ),
     **INGREDIENTS,
     "norm_first": Field(bool, "pre-norm (True) or post-norm (False, as in BERT); if unset, True"),

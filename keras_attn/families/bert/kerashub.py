@@ -1,6 +1,7 @@
 """Presets of KerasHub: a `BertBackbone` and its tokenizer."""
 
 from keras_attn.families.bert.family import FAMILY
+from keras_attn.families.bert.tensors import PLAIN
 from keras_attn.families.encoder_presets import FIELDS, EncoderPresets
 
 _PRESETS = EncoderPresets(
@@ -12,6 +13,7 @@ _PRESETS = EncoderPresets(
         "activation": "gelu_tanh",
         "layer_norm_epsilon": 1e-12,
         "use_pooler": True,
+        **PLAIN,
     },
     fields={**FIELDS, "num_segments": "num_segments"},
     embeddings={

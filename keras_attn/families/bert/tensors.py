@@ -31,6 +31,7 @@ PLAIN = {
     "norm_bias": True,
     "first_norm": True,
     "local_every": None,
+    "qk_norm": False,
 }
 
 
@@ -73,6 +74,6 @@ def check_writable(trained, format, **needed):
         format: Name of the library in messages.
         **needed: Arguments of the backbone or the head, and the only value that it supports.
     """
-    needed = {"norm_first": False, "pooling": "cls", **PLAIN, **needed}
+    needed = {"norm_first": False, "pooling": "cls", **PLAIN, "logit_cap": None, **needed}
     given = {**needed, **trained.architecture, **trained.heads}
     require_arguments(given, needed, f"{format} supports only BERT models trained with {{}}.")

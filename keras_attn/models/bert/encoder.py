@@ -57,8 +57,8 @@ class BertEncoder(DeclaredInputs, keras.Model):
         max_length: Number of learned positions, the maximum input length.
         num_segments: Number of segment types; 0: no segment embeddings; 1: all tokens have the same
             one, as in RoBERTa, and `segment_ids` are not used.
-        activation: `"gelu_tanh"` (google-research/bert), `"gelu_erf"` (Hugging Face's `"gelu"`), a
-            Keras activation name, or a function.
+        activation: `"gelu_tanh"` (google-research/bert), `"gelu_erf"` (Hugging Face's `"gelu"`),
+            `"relu2"`, a Keras activation name, or a function.
         norm_first: Whether to use pre-norm (with a final norm) instead of post-norm.
         layer_norm_epsilon: Added to the variance in layer normalization.
         initializer_range: Standard deviation of the initial weights.
@@ -82,6 +82,9 @@ class BertEncoder(DeclaredInputs, keras.Model):
             `O(T window)` time and memory; defaults to 128 if `local_every` is given.
         rotary_base: Base of the wavelengths of rotary positions in global layers.
         local_rotary_base: The same in local layers.
+        qk_norm: Whether queries and keys are normalized: see `MultiHeadAttention`.
+        initial_outputs: `"random"`, or `"zeros"`: the kernels of layers that are added to the
+            residual are initialized with 0, so that each block is at first the identity.
 
     Call arguments:
         inputs: Dictionary of integers.
@@ -112,7 +115,7 @@ class BertEncoder(DeclaredInputs, keras.Model):
 
     Reference:
         Devlin et al., BERT, 2018, section 3; `positions` to `local_rotary_base`: Warner et al.,
-        ModernBERT, 2024, section 2.1.
+        ModernBERT, 2024, section 2.1; `initial_outputs`: Zhang et al., Fixup Initialization, 2019.
 
     Examples:
         >>> import numpy as np
@@ -162,6 +165,8 @@ class BertEncoder(DeclaredInputs, keras.Model):
         window: int | None = None,
         rotary_base: float = 10000.0,
         local_rotary_base: float = 10000.0,
+        qk_norm: bool = False,
+        initial_outputs: str = "random",
         **kwargs: Any,
     ) -> None:
         super().__init__(name=name, **kwargs)
@@ -191,6 +196,7 @@ class BertEncoder(DeclaredInputs, keras.Model):
             ("initial_attention", initial_attention, ("uniform", "neighbours")),
             ("positions", positions, ("learned", "rotary")),
             ("feed_forward", feed_forward, ("dense", "geglu")),
+            ("initial_outputs", initial_outputs, ("random", "zeros")),
         ):
             if value not in choices:
                 raise ValueError(
@@ -235,6 +241,8 @@ class BertEncoder(DeclaredInputs, keras.Model):
         self.window = (window or WINDOW) if local else None
         self.rotary_base = rotary_base
         self.local_rotary_base = local_rotary_base
+        self.qk_norm = qk_norm
+        self.initial_outputs = initial_outputs
         self.output_range = initializer_range  # of layers that are added to the residual
 
     @classmethod
@@ -305,13 +313,16 @@ class BertEncoder(DeclaredInputs, keras.Model):
                     kernel_initializer=keras.initializers.TruncatedNormal(
                         stddev=self.initializer_range
                     ),
-                    output_initializer=keras.initializers.TruncatedNormal(stddev=self.output_range),
+                    output_initializer=keras.initializers.TruncatedNormal(stddev=self.output_range)
+                    if self.initial_outputs == "random"
+                    else "zeros",
                     use_bias=self.use_bias,
                     norm_bias=self.norm_bias,
                     normalize_input=self.first_norm or i > 0,
                     gated=self.feed_forward == "geglu",
                     position=local_rotary if local else rotary,
                     window=self.window // 2 if local else None,
+                    qk_norm=self.qk_norm,
                     seed=seed,
                     dtype=self.dtype_policy,
                     name=f"layer_{i}",
@@ -452,6 +463,8 @@ class BertEncoder(DeclaredInputs, keras.Model):
             "window": self.window,
             "rotary_base": self.rotary_base,
             "local_rotary_base": self.local_rotary_base,
+            "qk_norm": self.qk_norm,
+            "initial_outputs": self.initial_outputs,
         }
 
 

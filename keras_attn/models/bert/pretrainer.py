@@ -31,6 +31,8 @@ class BertPretrainer(TaskModel, keras.Model):
         tie_embeddings: Whether the masked LM output shares the token embeddings, as in BERT, or has
             its own embedding matrix.
         mlm_activation: Activation of the masked language model head; defaults to the backbone's.
+        logit_cap: None, or the bound c of the logits of the masked language model,
+            `c tanh(logits / c)`.
         distillation: Weight of the distillation loss, in [0, 1], in training with a teacher (see
             `set_teacher`); the cross-entropy of the masked tokens has the weight 1 - distillation.
         distillation_temperature: Softmax temperature of the distillation loss.
@@ -58,7 +60,8 @@ class BertPretrainer(TaskModel, keras.Model):
     `keras_attn.ops.divergence.softmax_divergence` from the prediction of the teacher.
 
     Reference:
-        Devlin et al., BERT, 2018, section 3.1; Sanh et al., DistilBERT, 2019, section 2.
+        Devlin et al., BERT, 2018, section 3.1; Sanh et al., DistilBERT, 2019, section 2;
+        `logit_cap`: Gemma Team, Gemma 2, 2024, section 2.
 
     Examples:
         >>> import numpy as np
@@ -89,6 +92,7 @@ class BertPretrainer(TaskModel, keras.Model):
         distillation_temperature: float = 2.0,
         seed: int | None = None,
         name: str | None = "bert_pretrainer",
+        logit_cap: float | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(backbone, seed, name=name, **kwargs)
@@ -101,7 +105,9 @@ class BertPretrainer(TaskModel, keras.Model):
         self.tie_embeddings = tie_embeddings
         require_probabilities(distillation=distillation)
         require_positive(distillation_temperature=distillation_temperature)
+        require_positive(optional=True, logit_cap=logit_cap)
         self.mlm_activation = mlm_activation
+        self.logit_cap = logit_cap
         self.distillation = distillation
         self.distillation_temperature = distillation_temperature
         self._teacher: Callable[[], BertPretrainer] | None = None
@@ -174,14 +180,19 @@ class BertPretrainer(TaskModel, keras.Model):
             )
             # (B P, D) x (V, D) -> (B P, V)
             logits = ops.cast(ops.matmul(hidden, ops.transpose(table)), "float32") + bias
+            if self.logit_cap is not None:
+                logits = self.logit_cap * ops.tanh(logits / self.logit_cap)
             shape = ops.shape(inputs["mask_positions"])
             outputs["mlm_logits"] = ops.reshape(logits, (*shape, self.backbone.vocabulary_size))
             if "mask_ids" in inputs:
-                teacher = self._linear_teacher(inputs) if training and self._teacher else None
                 labels = ops.reshape(inputs["mask_ids"], (-1,))
-                errors, found, _ = vocabulary_losses(
-                    labels, hidden, table, bias, logits, teacher=teacher
-                )
+                if self.logit_cap is not None:
+                    errors, found = sparse_cross_entropy(labels, logits), hits(labels, logits)
+                else:
+                    teacher = self._linear_teacher(inputs) if training and self._teacher else None
+                    errors, found, _ = vocabulary_losses(
+                        labels, hidden, table, bias, logits, teacher=teacher
+                    )
                 outputs["mlm_errors"] = ops.reshape(errors, shape)
                 outputs["mlm_hits"] = ops.reshape(found, shape)
         if self.nsp_dense is not None:
@@ -207,13 +218,19 @@ class BertPretrainer(TaskModel, keras.Model):
             teacher: Built `BertPretrainer` with the same vocabulary.
 
         Raises:
-            ValueError: If the vocabularies differ in size.
+            ValueError: If the vocabularies differ in size, or a model has a `logit_cap`.
         """
         sizes = [model.backbone.vocabulary_size for model in (teacher, self)]
         if sizes[0] != sizes[1]:
             raise ValueError(
                 f"{type(self).__name__}: the teacher must have the same vocabulary. "
                 f"Received: a teacher with {sizes[0]} tokens, not {sizes[1]}"
+            )
+        caps = [model.logit_cap for model in (teacher, self)]
+        if any(cap is not None for cap in caps):
+            raise ValueError(
+                f"{type(self).__name__}: distillation is not supported with logit_cap. "
+                f"Received: a teacher with logit_cap={caps[0]}, logit_cap={caps[1]}"
             )
         teacher.trainable = False
         self._teacher = lambda: teacher  # Keras tracks models that are attributes
@@ -271,6 +288,7 @@ class BertPretrainer(TaskModel, keras.Model):
             "next_sentence": self.next_sentence,
             "tie_embeddings": self.tie_embeddings,
             "mlm_activation": self.mlm_activation,
+            "logit_cap": self.logit_cap,
             "distillation": self.distillation,
             "distillation_temperature": self.distillation_temperature,
         }

@@ -19,6 +19,8 @@ from keras_attn.tasks.pretraining.splits import PRETRAINING_MINUTES, hashes_of_s
 from keras_attn.tasks.teacher import WITHOUT_TEACHER, distillation, read_teacher, teacher_hash
 from keras_attn.tasks.tokenizer_choice import choose_tokenizer
 
+_OPTIONAL = ("mlm_activation", "logit_cap")  # arguments of the head
+
 
 class MaskedLM(Task):
     """Masked language modeling, with next-sentence or sentence-order prediction.
@@ -42,6 +44,7 @@ class MaskedLM(Task):
         architecture.update(run.family.tokenizer_arguments(tokenizer))
         if teacher:
             check_teacher(run, teacher, architecture, tokenizer)
+            _reject_cap(heads, teacher)
         single = choose_segments(run, text_sources(run.config.data), tokenizer)
         if single and heads["next_sentence"]:
             heads = _heads(run)
@@ -68,6 +71,7 @@ class MaskedLM(Task):
 
     def complete_heads(self, heads, config, files):
         known = {"next_sentence": True, "tie_embeddings": True, "mlm_activation": None}
+        known["logit_cap"] = None
         return with_defaults(heads, {**known, **WITHOUT_TEACHER})
 
     def load(self, trained, precision):
@@ -95,10 +99,20 @@ def _heads(run):
             "data.segments=sentence_order requires the head of model.next_sentence. "
             "Received: model.next_sentence=False"
         )
-    kept = {name: known[name] for name in ("mlm_activation",) if known.get(name) is not None}
+    given = {**known, "logit_cap": run.config.model.get("logit_cap") or known.get("logit_cap")}
+    kept = {name: given[name] for name in _OPTIONAL if given.get(name) is not None}
     tied = known.get("tie_embeddings", True)
     kept |= distillation(run.config.train) if run.config.train.teacher else {}
     return {"next_sentence": next_sentence, "tie_embeddings": tied, **kept}
+
+
+def _reject_cap(heads, teacher):
+    for name, known in (("the teacher has ", teacher.heads), ("", heads)):
+        if known.get("logit_cap") is not None:
+            raise UserError(
+                "train.teacher is not supported with model.logit_cap. "
+                f"Received: {name}model.logit_cap={known['logit_cap']}"
+            )
 
 
 def _changed_segment_head(run, model):

@@ -24,6 +24,13 @@ MASKED = {
     "masked_fraction": Field(
         0.15, "fraction of tokens that are masked and predicted", above=0, high=1
     ),
+    "masked_fraction_end": Field(
+        float,
+        "masked_fraction at the end of the run, which it approaches linearly; if unset, it is "
+        "constant",
+        above=0,
+        high=1,
+    ),
     "short_fraction": Field(
         0.1, "fraction of sequences that are shortened at random", low=0, high=1
     ),
@@ -39,6 +46,13 @@ MASKED = {
         chosen=True,
     ),
 }
+AVERAGE = Field(
+    0.0,
+    "weight averaging: fraction of all steps at the end of the run, over which the mean of the "
+    "weights is the result; 0: the last weights",
+    low=0,
+    high=1,
+)
 
 
 def pretraining_fields(family, data, training=()):
@@ -53,7 +67,7 @@ def pretraining_fields(family, data, training=()):
         **run_fields(describe_sources([family])),
         "data": {**data, **{name: field for name, field in family.data.items() if name in data}},
         "model": {**family_field(family), **family.model},
-        "train": {**TRAINING, **dict(training)},
+        "train": {**TRAINING, "average_fraction": AVERAGE, **dict(training)},
         "eval": {**EVAL, **LIMIT},
         "checkpoint": CHECKPOINT,
     }

@@ -45,6 +45,8 @@ class PretrainingExamples:
         length: Row length T, at least 5.
         max_predictions: Maximum number P of masked tokens.
         masked_fraction: Fraction of a row's tokens to predict, in (0, 1].
+        masked_fraction_end: The same after `expected_rows` rows; the fraction changes linearly.
+            None: it is constant.
         short_fraction: Fraction of pairs that are shorter than `length`, in [0, 1].
         whole_words: Whether to mask all subwords of a word or none.
         spans: Whether to mask spans of words; see `Masker`.
@@ -62,6 +64,8 @@ class PretrainingExamples:
     Attributes:
         num_examples: Number of rows of the first epoch. In later epochs, rows of each shard are
             dropped or repeated to match it.
+        expected_rows: Number of rows of the run, for `masked_fraction_end`; None: unknown, so that
+            all rows have `masked_fraction`.
 
     Raises:
         UserError: If the folder has another vocabulary, an argument is out of range, or the text
@@ -76,6 +80,7 @@ class PretrainingExamples:
         length=128,
         max_predictions=20,
         masked_fraction=0.15,
+        masked_fraction_end=None,
         short_fraction=0.1,
         whole_words=False,
         spans=False,
@@ -95,12 +100,14 @@ class PretrainingExamples:
         self.pack = pack
         self.seed = seed
         self.exact = exact
+        self.expected_rows = None
+        self._fractions = masked_fraction, masked_fraction_end or masked_fraction
         self._tokenizer = tokenizer
         self._masker = Masker(
             tokenizer,
             length=length,
             max_predictions=max_predictions,
-            fraction=masked_fraction,
+            fraction=max(self._fractions),
             whole_words=whole_words,
             spans=spans,
             mask_rate=mask_rate,
@@ -125,17 +132,26 @@ class PretrainingExamples:
             `mask_positions`, `mask_ids` `(B, P)`, `next_sentence_label` `(B,)`, all int32, and
             `mask_weights` `(B, P)`, float32; with `pack` see `keras_attn.data.packing.pack`.
         """
-        return join(
-            self._rows(*piece)
-            for piece in epoch_pieces(self._counts, start, stop, self.seed, self.exact)
-        )
+        fractions, found = self._masked_fractions(start, stop), []
+        for piece in epoch_pieces(self._counts, start, stop, self.seed, self.exact):
+            count = piece[-1] - piece[-2]
+            found.append(self._rows(*piece, fractions[:count]))
+            fractions = fractions[count:]
+        return join(found)
 
-    def _rows(self, epoch, shard, start, stop):
+    def _masked_fractions(self, start, stop):
+        """Returns the fraction of tokens to predict in each row."""
+        begin, end = self._fractions
+        progress = np.minimum(np.arange(start, stop) / (self.expected_rows or np.inf), 1.0)
+        return begin + (end - begin) * progress
+
+    def _rows(self, epoch, shard, start, stop, fractions):
         ids, rows = self._ordered(epoch, shard)
         rows = rows[start:stop]
         if self.pack == 1:
-            return self._masked(ids, rows, epoch, shard, start)
-        batch = self._masked(ids, rows.examples, epoch, shard, rows.first)
+            return self._masked(ids, rows, epoch, shard, start, fractions)
+        fractions = fractions[rows.rows]
+        batch = self._masked(ids, rows.examples, epoch, shard, rows.first, fractions)
         return pack(
             batch,
             rows.rows,
@@ -146,12 +162,11 @@ class PretrainingExamples:
             pad_id=self._tokenizer.pad_id,
         )
 
-    def _masked(self, ids, examples, epoch, shard, first):
+    def _masked(self, ids, examples, epoch, shard, first, fractions):
         lay_out = lay_out_rows if self.segments in ONE_SEGMENT else lay_out_pairs
         batch = lay_out(ids, examples, self._tokenizer, self.length)
-        masked = self._masker(
-            batch["token_ids"], examples.tokens, epoch_seed(self.seed, epoch, _MASKS, shard), first
-        )
+        seed = epoch_seed(self.seed, epoch, _MASKS, shard)
+        masked = self._masker(batch["token_ids"], examples.tokens, seed, first, fractions)
         return {**batch, **masked}
 
     def _shard_rows(self, epoch, shard):

@@ -36,7 +36,8 @@ def check_masking(run):
 def max_predictions(data):
     """Returns the maximum number of masked tokens of a row."""
     if data.max_predictions is None:
-        return math.ceil(data.masked_fraction * data.length)
+        most = max(data.masked_fraction, data.get("masked_fraction_end") or 0)
+        return math.ceil(most * data.length)
     return data.max_predictions
 
 
@@ -98,6 +99,11 @@ def _examples(run, split, source, tokenizer, rates):
                 "data.segments and data.spans do not apply to TFRecords, which contain rows and "
                 f"masks. Received: data.segments={data.segments}, data.spans={data.spans}"
             )
+        if data.get("masked_fraction_end"):
+            raise UserError(
+                "data.masked_fraction_end does not apply to TFRecords, which contain masks. "
+                f"Received: data.masked_fraction_end={data.masked_fraction_end}"
+            )
         if data.pack > 1:
             raise UserError(
                 f"TFRecords contain rows, which data.pack cannot pack. Received: {data.pack}"
@@ -115,6 +121,7 @@ def _examples(run, split, source, tokenizer, rates):
         length=data.length,
         max_predictions=max_predictions(data),
         masked_fraction=data.masked_fraction,
+        masked_fraction_end=None if exact else data.get("masked_fraction_end"),
         short_fraction=data.short_fraction,
         whole_words=data.whole_words,
         spans=data.spans,

@@ -141,7 +141,7 @@ class Engine(abc.ABC):
         """Makes and builds an optimizer; the default is one of `keras_attn.training.optimizers`.
 
         Args:
-            name: "adamw" or "lamb".
+            name: "adamw", "lamb" or "muon".
             model: A built task model, created in `scope`.
             weight_decay: Decoupled weight decay of all weights except biases and the scales of
                 normalization layers.

@@ -248,3 +248,31 @@ def test_options_out_of_range_are_refused_with_and_without_data(folder, options,
 def test_shards_of_another_vocabulary_are_errors(folder, tokenizer, message):
     with pytest.raises(UserError, match=message):
         PretrainingExamples(folder, tokenizer)
+
+
+@pytest.mark.parametrize("pack", [1, 4])
+def test_the_masked_fraction_changes_linearly_whatever_the_range_of_rows(folder, pack):
+    examples = PretrainingExamples(
+        folder,
+        make_tokenizer(),
+        length=64,
+        max_predictions=26,
+        masked_fraction=0.4,
+        masked_fraction_end=0.1,
+        segments="documents" if pack > 1 else "next_sentence",
+        pack=pack,
+    )
+    count = examples.num_examples
+    before = examples.rows(0, count)["mask_weights"].sum()
+    examples.expected_rows = 2 * count
+    rows = examples.rows(0, 3 * count)
+    tokens = rows["padding_mask"].sum(axis=1)
+    found = rows["mask_weights"].sum(axis=1) / tokens
+    wanted = 0.4 - 0.3 * np.minimum(np.arange(3 * count) / (2 * count), 1)
+    np.testing.assert_allclose(found, wanted, atol=0.1)
+    for part in (slice(0, count), slice(2 * count, 3 * count)):
+        assert abs(found[part].mean() - wanted[part].mean()) < 0.02
+    assert before > rows["mask_weights"][:count].sum()
+    parts = [examples.rows(*ends) for ends in ((0, 5), (5, count + 3), (count + 3, 3 * count))]
+    for key, array in rows.items():
+        np.testing.assert_array_equal(np.concatenate([part[key] for part in parts]), array)
