@@ -21,6 +21,7 @@ CONLLU = """# sent_id = 1
 
 1\tYes\tyes\tINTJ\tUH\t_\t0\troot\t_\t_
 """
+ROW = "1\tYes\tyes\tINTJ\tUH\t_\t0\troot\t_\t_"
 
 
 def write(tmp_path, name, text):
@@ -48,6 +49,16 @@ def test_conll_columns(tmp_path):
 def test_words_contain_spaces_only_in_files_with_tabs(tmp_path):
     path = write(tmp_path, "a.tsv", "2 000\tNUM\r\n#tag\tX\r\n")
     assert words_and_tags(read_sentences(path)) == [(["2 000", "#tag"], ["NUM", "X"])]
+
+
+def test_only_spaces_and_tabs_separate_columns(tmp_path):
+    text = "10\u00a0000  B-X \na\u2028b I-X\n\u3000 O\n"
+    path = write(tmp_path, "a.conll", text.replace("\u3000", "\u3000b"))
+    assert words_and_tags(read_sentences(path)) == [
+        (["10\u00a0000", "a\u2028b", "\u3000b"], ["B-X", "I-X", "O"])
+    ]
+    with pytest.raises(UserError, match="must not be empty.*line 3"):
+        read_sentences(write(tmp_path, "a.conll", text))
 
 
 def test_conllu_without_ranges_and_empty_nodes(tmp_path):
@@ -78,6 +89,11 @@ def test_jsonl_and_gzip(tmp_path):
         ("a.conll", b"a O\n\xff O\n", "valid in its encoding.*line 2"),
         ("a.conll", "a\tO\n \tO\n", "must not be empty.*line 2"),
         ("a.conllu", "1\tThe\tDET\n", "must have 10 columns.*line 1"),
+        ("a.conllu", f"{ROW}\n2 b c\n", "has 1, and the first one 10.*line 2"),
+        ("a.conllu", f"{ROW}\n{ROW}\n", "empty line must follow .* 1 follows word 1.*line 2"),
+        ("a.conllu", f"{ROW.replace('1', 'x')}\n", "begin with its number, not 'x'.*line 1"),
+        ("a.conllu", f"{ROW.replace('1', '9' * 5000)}\n", "begin with its number.*line 1"),
+        ("a.conllu", ROW.replace("\t", " "), "must have 10 columns.*line 1"),
         ("a.jsonl", '{"tokens": ["a", "b"], "tags": ["O"]}', "2 tokens and 1 tag.*line 1"),
         ("a.jsonl", '{"tokens": [], "tags": []}', "at least one token.*line 1"),
         ("a.jsonl", '{"tokens": ["a"], "tags": [true]}', "tags must be a list of.*line 1"),
