@@ -148,7 +148,7 @@ class Embedding(Task):
         groups = read_groups(data, columns, **options)
         vectors = [model.embed(column, batch_size=batch_size) for column in groups.columns[:2]]
         return {
-            **embedding_metrics(np.stack(vectors, axis=1), groups.scores),
+            **embedding_metrics(np.stack(vectors, axis=1), groups),
             "examples": len(groups),
             "skipped": groups.skipped,
         }
@@ -199,7 +199,7 @@ class _Evaluation:
             found["loss"] = loss_of_batches(self._vectors, groups.scores, heads, size)
         if len(groups.columns) == 1:
             return found
-        return {**embedding_metrics(self._vectors, groups.scores), **found}
+        return {**embedding_metrics(self._vectors, groups), **found}
 
     def finish(self, results):
         groups = self._splits["validation"]
