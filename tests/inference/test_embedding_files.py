@@ -37,6 +37,15 @@ def test_each_format_holds_all_vectors(ending, tmp_path, monkeypatch):
     assert sorted(x.name for x in tmp_path.iterdir()) == ["in.jsonl", path.name]
 
 
+def test_no_texts_are_an_array_of_no_vectors(tmp_path):
+    (tmp_path / "in.tsv").write_text("text\n")
+    for ending in embed_files.BINARY:
+        embed_file(CLASSIFIER, str(tmp_path / "in.tsv"), output=str(tmp_path / f"out{ending}"))
+    size = load(CLASSIFIER).embed([]).shape[1]
+    assert size > 0 and np.load(tmp_path / "out.npy").shape == (0, size)
+    assert parquet.read_table(tmp_path / "out.parquet").num_rows == 0
+
+
 def test_parquet_without_pyarrow_leaves_no_file(tmp_path, monkeypatch):
     for name in ("pyarrow", "pyarrow.parquet"):
         monkeypatch.setitem(sys.modules, name, None)
