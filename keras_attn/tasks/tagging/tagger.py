@@ -1,5 +1,7 @@
 """Inference with taggers: tags of words, and entities of texts."""
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from keras_attn.data.batches import TableBatches
@@ -180,13 +182,14 @@ def tags_of_windows(rows, windows, tokens, tokenizer, names, scheme):
 
 
 def listed_sentences(sentences):
-    """Returns sentences as a list; raises a `UserError` for a string, or a list of strings."""
-    sentences = [sentences] if isinstance(sentences, str) else list(sentences)
+    """Returns sentences as a list; raises a `UserError` unless they are lists of words."""
+    wrong = isinstance(sentences, str) or not isinstance(sentences, Iterable)
+    sentences = [sentences] if wrong else list(sentences)
     for sentence in sentences:
-        if isinstance(sentence, str):
+        if isinstance(sentence, str) or not isinstance(sentence, Iterable):
             raise UserError(
                 "sentences must be a list of lists of words; use predict for texts. "
-                f"Received: {sentence!r}"
+                f"Received: {sentence!r:.80}"
             )
     return sentences
 
