@@ -2,12 +2,15 @@
 
 import gzip
 import json
+import re
 
 import pytest
 
+from keras_attn.defaults import default_config
 from keras_attn.errors import UserError
 from keras_attn.tasks.tagging.sentences import encode_tags, read_sentences
-from keras_attn.tasks.tagging.splits import with_iob2
+from keras_attn.tasks.tagging.splits import read_splits, with_iob2
+from tests.support.small_runs import SmallRun
 
 CONLL = "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\nrejects VBZ I-VP O\n\n\nGerman JJ I-NP I-MISC\n"
 CONLLU = """# sent_id = 1
@@ -150,6 +153,25 @@ def test_a_tag_that_breaks_the_scheme_has_its_line(tmp_path):
     path = write(tmp_path, "a.jsonl", '\n{"tokens": ["a", "b"], "tags": ["O", "I-Y"]}')
     with pytest.raises(UserError, match="'I-Y' after 'O' in .*a.jsonl, line 2, token 2"):
         with_iob2(read_sentences(path), "iob2", "error")
+
+
+@pytest.mark.parametrize(
+    ("text", "warned"),
+    [
+        ("a O\nb B-X\n\nc o\n", "also 'B-X', because 'o' in .*a.conll, line 4 is not the tag"),
+        ("a O\nb B-X\nc I-X\n", None),
+        ("a DET\nb I\nc O\n", None),
+    ],
+)
+def test_one_tag_that_makes_all_raw_is_named(tmp_path, text, warned):
+    path = write(tmp_path, "a.conll", text)
+    config = default_config("tagging")
+    config.update_from_flattened_dict({"data.train": path, "data.validation": path})
+    run = SmallRun(config)
+    _, scheme, _ = read_splits(run)
+    assert (scheme == "raw") == ("I-X" not in text)
+    assert bool(run.said) == bool(warned)
+    assert not warned or re.search(warned, run.said[0])
 
 
 def test_tags_that_are_not_in_the_training_data_are_an_error(tmp_path):
