@@ -137,7 +137,7 @@ class Embedding(Task):
         columns: dict = dict.fromkeys(_COLUMNS)  # negatives are not evaluated
         for name in ("text", "text_pair", "label"):
             columns[name] = trained.get(name) if given[name] is None else given[name]
-        if columns["text"] is None or not metric_names(columns):
+        if columns["text"] is None or columns["text_pair"] is None:
             raise UserError(
                 "Evaluation requires pairs of texts: --text_column and --text_pair_column. "
                 f"Received: text={columns['text']}, text_pair={columns['text_pair']}"

@@ -1,9 +1,12 @@
 """Metrics of embeddings, compared with loops."""
 
+import types
+
 import numpy as np
 import pytest
 import scipy.stats
 
+from keras_attn.errors import UserError
 from keras_attn.tasks.embedding.groups import Groups
 from keras_attn.tasks.embedding.metrics import (
     embedding_metrics,
@@ -11,6 +14,7 @@ from keras_attn.tasks.embedding.metrics import (
     ranks,
 )
 from keras_attn.tasks.embedding.report import text_baseline
+from keras_attn.tasks.embedding.task import TASK
 
 VECTORS = np.random.default_rng(0).normal(size=(30, 2, 5)).astype("float32")
 TEXTS = [f"document {n}" for n in range(30)]
@@ -49,6 +53,14 @@ def test_scores_are_compared_with_cosine_similarities():
     metrics = embedding_metrics(VECTORS, Groups([TEXTS, TEXTS], scores, ()))
     assert metrics["spearman"] == pytest.approx(scipy.stats.spearmanr(scores, found)[0])
     assert metrics["pearson"] == pytest.approx(scipy.stats.pearsonr(scores, found)[0], abs=1e-6)
+
+
+@pytest.mark.parametrize("label", [None, "s"])
+def test_evaluation_requires_pairs(label):
+    model = types.SimpleNamespace(config={"data": {"text": "x"}})
+    reading = {"text": None, "text_pair": None}
+    with pytest.raises(UserError, match="requires pairs .*: text=x, text_pair=None"):
+        TASK.evaluate(model, "rows.tsv", 8, reading, {"label": label})
 
 
 def test_the_loss_is_a_mean_over_batches():
