@@ -15,6 +15,7 @@ from keras_attn.models.text_embedder import POOLINGS, pool
 from keras_attn.ops.inference import inference_function
 from keras_attn.visualize import attention_of_text
 
+_ROWS = 64  # of a batch by default
 _QUERIES = 1024  # queries whose similarities are in memory
 MAX_LENGTH = 512  # tokens, for a model without a maximum length, as in the XLNet paper
 
@@ -242,6 +243,7 @@ class Embedder:
         """Applies a function to batches; returns a row per text, the mean of its windows."""
         if not texts:
             return []
+        batch_size = rows_of_batches(batch_size, len(texts))
         examples = TextExamples(
             texts,
             text_pairs,
@@ -266,6 +268,17 @@ class Embedder:
 def _unit(vectors):
     """Divides vectors by their norm."""
     return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+
+
+def rows_of_batches(batch_size, count):
+    """Returns a batch size with few padding rows: at most the number of texts, or the default.
+
+    Args:
+        batch_size: As given, a positive integer.
+        count: Number of texts.
+    """
+    check_counts(batch_size=batch_size)
+    return min(batch_size, max(count, _ROWS))
 
 
 def listed(texts, pairs=False):

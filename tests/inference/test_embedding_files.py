@@ -55,6 +55,12 @@ def test_parquet_without_pyarrow_leaves_no_file(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_batch_has_few_padding_rows():
+    model = load(CLASSIFIER)
+    expected = model.embed(TEXTS)
+    np.testing.assert_array_equal(model.embed(TEXTS, batch_size=10**12), expected)
+
+
 def test_texts_that_are_not_strings_are_an_error():
     """Also those that Python would take for pairs of strings."""
     model = load(CLASSIFIER)

@@ -8,7 +8,7 @@ from keras_attn.data.batches import TableBatches
 from keras_attn.errors import UserError
 from keras_attn.io.finite import check_outputs
 from keras_attn.ops.inference import inference_function
-from keras_attn.tasks.embedder import Embedder, listed
+from keras_attn.tasks.embedder import Embedder, listed, rows_of_batches
 from keras_attn.tasks.tagging.examples import (
     cut_windows,
     sentence_examples,
@@ -114,6 +114,7 @@ class Tagger(Embedder):
         tokens = tokenize_words(sentences, self.tokenizer)
         room = self.length - self.tokenizer.row_layout.count(False)
         windows = cut_windows(tokens, room, self.config["data"]["windows"])
+        batch_size = rows_of_batches(batch_size, len(windows))
         examples = sentence_examples(
             tokens,
             None,
