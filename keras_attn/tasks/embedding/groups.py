@@ -278,15 +278,18 @@ def check_groups(config: Any, groups: Groups) -> None:
             "Single texts are trained on two copies with different dropout masks. Set "
             "model.dropout, or data.text_pair. Received: model.dropout=0"
         )
-    if config.train.loss == "cosent" and np.ptp(groups.scores) == 0:
+    scores = groups.scores
+    if scores is None:
+        return
+    if config.train.loss == "cosent" and np.ptp(scores) == 0:
         raise UserError(
             "train.loss=cosent compares pairs with different scores. Is data.label the right "
-            f"column? Received: the score {groups.scores[0]:g} for all training rows"
+            f"column? Received: the score {scores[0]:g} for all training rows"
         )
-    if config.train.loss == "cosine" and np.abs(groups.scores).max() > 1:
+    if config.train.loss == "cosine" and np.abs(scores).max() > 1:
         raise UserError(
             "train.loss=cosine requires scores from -1 to 1. Use train.loss=cosent, or scale them. "
-            f"Received: scores from {groups.scores.min():g} to {groups.scores.max():g}"
+            f"Received: scores from {scores.min():g} to {scores.max():g}"
         )
 
 
