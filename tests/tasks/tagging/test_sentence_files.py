@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from keras_attn.data.sources import streams
 from keras_attn.defaults import default_config
 from keras_attn.errors import UserError
 from keras_attn.tasks.tagging.sentences import encode_tags, read_sentences
@@ -118,6 +119,15 @@ def test_unknown_formats_and_encodings_are_an_error(tmp_path):
     for options, message in (({"format": "csv"}, "must be"), ({"encoding": "nope"}, "encoding")):
         with pytest.raises(UserError, match=message):
             read_sentences(path, **options)
+
+
+def test_standard_input_is_named_as_it_was_given(tmp_path, monkeypatch):
+    path = write(tmp_path, "stdin", CONLL)  # its copy
+    monkeypatch.setitem(streams._names, path, "-")
+    with pytest.raises(UserError, match="conll. Received: '-'$"):
+        read_sentences(path)
+    with pytest.raises(UserError, match="The columns of - are 0 to 3"):
+        read_sentences(path, format="conll", label="4")
 
 
 def test_unknown_columns_are_an_error(tmp_path):
