@@ -83,7 +83,7 @@ def check_choice(name, value, choices):
     """Raises a `UserError` with a suggestion if a value is not one of the choices."""
     if value not in choices:
         raise UserError(
-            f"{name} must be one of {', '.join(choices)}. "
+            f"{name} must be one of {', '.join(map(str, choices))}. "
             f"Received: {name}={value}{nearest(value, choices)}"
         )
 

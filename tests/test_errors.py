@@ -53,6 +53,11 @@ def test_similar_choices_are_suggested(name, names, meant):
         check_choice("x", name, names)
 
 
+def test_choices_may_be_numbers():
+    with pytest.raises(UserError, match="x must be one of 0, 1, 2, 13. .*x=12. Did you mean 13?"):
+        check_choice("x", 12, (0, 1, 2, 13))
+
+
 def test_folders_and_names_of_the_hub_are_distinguished(tmp_path, monkeypatch):
     (tmp_path / "runs/mini").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)

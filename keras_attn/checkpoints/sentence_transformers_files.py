@@ -28,6 +28,7 @@ _POOLINGS = {
     "weightedmean": "pooling_mode_weightedmean_tokens",
     "lasttoken": "pooling_mode_lasttoken",
 }
+_DIMENSIONS = ("word_embedding_dimension", "embedding_dimension")  # before version 5, and from it
 _ACTIVATIONS = {
     "linear.Identity": "linear",
     "activation.Tanh": "tanh",
@@ -170,11 +171,12 @@ def _read_pooling(folder, hidden_dim):
     """Returns the names of the poolings, and whether prompts are pooled."""
     path = os.path.join(folder, "config.json")
     found = read_object(path)
-    for name in ("word_embedding_dimension", "embedding_dimension"):
-        if found.get(name, hidden_dim) != hidden_dim:
+    names = [name for name in _DIMENSIONS if name in found]
+    for name in names or _DIMENSIONS[:1]:  # which the file of another module lacks
+        if found.get(name) != hidden_dim:
             raise UserError(
                 f"{name} must be {hidden_dim}, the hidden size of the Transformer. "
-                f"Received: {shorten(found[name])} in {path}"
+                f"Received: {shorten(found.get(name))} in {path}"
             )
     flags = {name: value for name, value in found.items() if name.startswith("pooling_mode_")}
     for name, value in flags.items():

@@ -22,8 +22,8 @@ class Module(NamedTuple):
 
 
 def has_modules(folder):
-    """Returns whether a folder contains a modules.json."""
-    return os.path.isfile(os.path.join(folder, MODULES))
+    """Returns whether a folder contains a modules.json, even one that cannot be read."""
+    return os.path.lexists(os.path.join(folder, MODULES))
 
 
 def read_modules(folder):

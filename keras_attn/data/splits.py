@@ -40,10 +40,11 @@ def hold_out(table, fraction, seed, labels=None):
     held = held[text_of_row]
     if held.all() or not held.any():
         count = labels.shape[1] if several else classes.max() + 1
+        of_classes = f" of {counted(count, 'class', 'classes')}" if count > 1 else ""
         raise UserError(
             "Too few training rows to hold out some for validation. Add rows, set data.validation, "
-            f"or set data.holdout=0. Received: {counted(len(first), unit)} of "
-            f"{counted(count, 'class', 'classes')}, data.holdout={fraction}"
+            f"or set data.holdout=0. Received: {counted(len(first), unit)}{of_classes}, "
+            f"data.holdout={fraction}"
         )
     return table.take(np.flatnonzero(~held)), table.take(np.flatnonzero(held))
 

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from keras_attn.errors import UserError
+from keras_attn.errors import UserError, check_counts
 
 _SORT_WINDOW = 64  # number of batches whose rows are sorted by length together
 
@@ -312,8 +312,7 @@ def _check_sizes(texts, text_pairs, labels, length, batch_size, specials):
         raise UserError(
             f"data.length must be at least {least} tokens. Received: data.length={length}"
         )
-    if batch_size < 1:
-        raise UserError(f"batch_size must be positive. Received: batch_size={batch_size}")
+    check_counts(batch_size=batch_size)
 
 
 def check_windows(windows, length, text_pairs):

@@ -70,13 +70,19 @@ def _embed(folder, texts, output, lowercase, options, source=None):
                 "Embeddings require an encoder or a classifier. "
                 f"Received: {folder}, a model for {model.task}"
             )
-        chunks = (
-            model.embed(chunk, **options)
-            for chunk in iter(lambda: list(itertools.islice(texts, CHUNK)), [])
-        )
-        count = write(file, chunks)
+        count = write(file, _chunks(model, texts, options))
     warn_of_cut_texts(model)
     return count
+
+
+def _chunks(model, texts, options):
+    """Yields vectors of at most `CHUNK` texts; without a text an array `(0, D)`."""
+    chunk = list(itertools.islice(texts, CHUNK))
+    while True:
+        yield model.embed(chunk, **options)
+        chunk = list(itertools.islice(texts, CHUNK))
+        if not chunk:
+            return
 
 
 def _writer(output):

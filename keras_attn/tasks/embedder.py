@@ -1,6 +1,7 @@
 """Inference with backbones: embeddings of texts."""
 
 import collections
+from collections.abc import Iterable
 
 import numpy as np
 from keras import ops
@@ -8,12 +9,13 @@ from keras import ops
 from keras_attn.checkpoints.text_settings import TextSettings
 from keras_attn.data.batches import TableBatches
 from keras_attn.data.text_examples import TextExamples, mean_by_text
-from keras_attn.errors import UserError, check_choice, nearest
+from keras_attn.errors import UserError, check_choice, check_counts, nearest
 from keras_attn.io.finite import check_outputs
 from keras_attn.models.text_embedder import POOLINGS, pool
 from keras_attn.ops.inference import inference_function
 from keras_attn.visualize import attention_of_text
 
+_ROWS = 64  # of a batch by default
 _QUERIES = 1024  # queries whose similarities are in memory
 MAX_LENGTH = 512  # tokens, for a model without a maximum length, as in the XLNet paper
 
@@ -140,10 +142,9 @@ class Embedder:
             document first.
 
         Raises:
-            UserError: If `top_k` is below 1.
+            UserError: If `top_k` is not a positive integer.
         """
-        if top_k < 1:
-            raise UserError(f"top_k must be at least 1. Received: top_k={top_k}")
+        check_counts(top_k=top_k)
         queries, documents = listed(queries), listed(documents)
         vectors, found = _unit(self.embed(documents, prompt=document_prompt, **options)), []
         for start in range(0, len(queries), _QUERIES):
@@ -208,10 +209,10 @@ class Embedder:
         Returns:
             Dictionary of int32 arrays `(N, T)`: `token_ids`, `segment_ids`, `padding_mask`.
         """
-        length = self.length
+        length, texts = self.length, listed(texts)
         examples = TextExamples(
-            listed(texts),
-            text_pairs,
+            texts,
+            text_pairs and listed(text_pairs),
             None,
             self.tokenizer,
             length=length,
@@ -242,6 +243,7 @@ class Embedder:
         """Applies a function to batches; returns a row per text, the mean of its windows."""
         if not texts:
             return []
+        batch_size = rows_of_batches(batch_size, len(texts))
         examples = TextExamples(
             texts,
             text_pairs,
@@ -268,13 +270,38 @@ def _unit(vectors):
     return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
 
 
-def listed(texts):
-    """Returns texts, or pairs of texts, as a list; raises a `UserError` for other types."""
-    if isinstance(texts, str):
-        raise UserError(f"texts must be a list of strings. Received: {texts!r}")
+def rows_of_batches(batch_size, count):
+    """Returns a batch size with few padding rows: at most the number of texts, or the default.
+
+    Args:
+        batch_size: As given, a positive integer.
+        count: Number of texts.
+    """
+    check_counts(batch_size=batch_size)
+    return min(batch_size, max(count, _ROWS))
+
+
+def listed(texts, pairs=False):
+    """Returns texts as a list.
+
+    Args:
+        texts: Strings.
+        pairs: Whether they may also be pairs of strings.
+
+    Raises:
+        UserError: If they are not.
+    """
+    if isinstance(texts, str) or not isinstance(texts, Iterable):
+        raise UserError(f"texts must be a list of strings. Received: {texts!r:.80}")
     texts = list(texts)
+    # The first one decides, as a string of two characters would become a pair.
+    size = 2 if pairs and texts and isinstance(texts[0], (tuple, list)) else None
     for number, text in enumerate(texts):
-        parts = text if isinstance(text, (tuple, list)) else [text]
-        if not all(isinstance(part, str) for part in parts):
-            raise UserError(f"Texts must be strings. Received: {text!r:.50} as text {number + 1}")
+        pair = size and isinstance(text, (tuple, list)) and len(text) == size
+        parts = text if pair else [text]
+        if size and not pair or not all(isinstance(part, str) for part in parts):
+            raise UserError(
+                f"Texts must be {'pairs of strings' if size else 'strings'}. "
+                f"Received: {text!r:.50} as text {number + 1}"
+            )
     return texts

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_attn.errors import UserError
+from keras_attn.errors import UserError, check_counts
 from keras_attn.io.finite import check_outputs
 from keras_attn.tasks.embedder import Embedder, listed
 
@@ -26,6 +26,7 @@ class MaskFiller(Embedder):
         Raises:
             UserError: If a text has no mask token or is too long.
         """
+        check_counts(top=top)
         if isinstance(texts, str):
             return self._fill(texts, top)
         return [self._fill(text, top) for text in listed(texts)]

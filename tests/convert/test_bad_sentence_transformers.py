@@ -36,6 +36,7 @@ def rejected(folder, message):
         (1, {"path": "a/../b"}, "path must be a folder beside modules.json"),
         (2, {"path": None}, "path must be a folder beside modules.json.*None in .*modules.json"),
         (2, {"path": "5_Dense"}, "5_Dense/config.json"),
+        (1, {"path": ""}, "word_embedding_dimension must be 12, .* None in .*model/config.json"),
     ],
 )
 def test_an_unsupported_module_is_rejected(folder, number, fields, message):
@@ -52,10 +53,21 @@ def test_a_damaged_list_of_modules_is_rejected(folder, content):
     rejected(folder, "modules.*modules.json")
 
 
+def test_a_list_of_modules_that_cannot_be_read_is_not_ignored(folder):
+    path = folder / "modules.json"
+    path.unlink()
+    path.symlink_to("missing")  # of an incomplete download
+    rejected(folder, "Cannot read .*modules.json")
+    path.unlink()
+    path.mkdir()
+    rejected(folder, "Cannot read .*modules.json")
+
+
 @pytest.mark.parametrize(
     ("file", "fields", "message"),
     [
         ("1_Pooling", {"embedding_dimension": 24}, "embedding_dimension must be 12"),
+        ("1_Pooling", {"embedding_dimension": ...}, "word_embedding_dimension must be 12.*None"),
         ("1_Pooling", {"pooling_mode": "sum"}, "pooling_mode must be one or more of cls, max"),
         ("1_Pooling", {"pooling_mode": ["cls", 3]}, "pooling_mode must be one or more of"),
         ("1_Pooling", {"pooling_mode": ..., "pooling_mode_sum": True}, "pooling_mode_sum is not"),

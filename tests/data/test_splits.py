@@ -97,6 +97,11 @@ def test_what_cannot_be_split_is_said(counts, share):
         _held(_numbered(counts), share, 0)
 
 
+def test_rows_without_classes_are_not_said_to_have_one():
+    with pytest.raises(UserError, match="Received: 1 distinct text, data.holdout=0.5"):
+        hold_out(_numbered({"a": 1}), 0.5, 0)
+
+
 def test_case_and_blanks_make_no_other_text():
     first, second = (
         Table(texts, None, ["a"] * len(texts), {}, np.arange(len(texts)), [(0, "x")])

@@ -10,12 +10,12 @@ import numpy as np
 
 from keras_attn.data.sources.record_formats import as_label
 from keras_attn.errors import UserError, nearest
+from keras_attn.tasks.finetuning.correlations import MAX_SCORE
 from keras_attn.tasks.labels import read_labels
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)")
 # How tools write missing values, in lower case.
 MISSING = ("nan", "na", "n/a", "<na>", "none", "null", "inf", "-inf")
-_MAX_SCORE = 1e15  # sums of squares of more rows than fit in memory are finite in float32
 
 
 class LabelSet:
@@ -229,7 +229,7 @@ def encode_scores(labels, where=None):
             scores[row] = float(label)
         except ValueError:
             break
-    bad = np.flatnonzero(~(np.abs(scores) <= _MAX_SCORE))
+    bad = np.flatnonzero(~(np.abs(scores) <= MAX_SCORE))
     if bad.size:
         row = int(bad[0])
         raise UserError(

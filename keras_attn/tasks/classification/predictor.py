@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_attn.errors import UserError
+from keras_attn.errors import UserError, check_counts
 from keras_attn.tasks.classification.probabilities import probabilities
 from keras_attn.tasks.embedder import Embedder, listed
 
@@ -60,7 +60,7 @@ class Predictor(Embedder):
 
         Raises:
             UserError: If the model does not take pairs of texts, does not have two classes, or
-                `top_k` is below 1.
+                `top_k` is not a positive integer.
         """
         if not isinstance(query, str):
             raise UserError(f"query must be a string. Received: query={query!r:.80}")
@@ -69,8 +69,7 @@ class Predictor(Embedder):
                 "Ranking requires a classifier of two classes. "
                 f"Received: {self.kind}, labels={self.labels}"
             )
-        if top_k < 1:
-            raise UserError(f"top_k must be at least 1. Received: top_k={top_k}")
+        check_counts(top_k=top_k)
         documents = listed(documents)
         found = self.probabilities([query] * len(documents), documents, batch_size)[:, 1]
         return [
@@ -105,8 +104,13 @@ class Predictor(Embedder):
         Returns:
             float64 `(N, C)`; C is 1 for regression.
         """
-        texts = listed(texts)
+        texts = listed(texts, pairs=True)
         if texts and isinstance(texts[0], (tuple, list)):
+            if text_pairs is not None:
+                raise UserError(
+                    "texts must be strings if text_pairs is given. "
+                    f"Received: {texts[0]!r:.50} as text 1"
+                )
             texts, text_pairs = (list(column) for column in zip(*texts, strict=True))
         if texts:
             self._check_pairs(text_pairs)

@@ -12,6 +12,8 @@ from keras_attn.data.sources.tables import describe_location, iterate_rows
 from keras_attn.data.sources.text_lines import SKIP_ADVICE
 from keras_attn.data.text_examples import TextExamples, TokenizedTexts, tokenize_texts
 from keras_attn.errors import UserError
+from keras_attn.models.text_embedder import OVER_BATCH
+from keras_attn.tasks.finetuning.correlations import MAX_SCORE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +61,7 @@ def read_groups(source: Any, columns: dict[str, str | None], **options: Any) -> 
         **options: Further arguments of `iterate_rows`.
 
     Raises:
-        UserError: See `iterate_rows`, or if a score is not a finite number.
+        UserError: See `iterate_rows`, or if a score is not a finite number of at most `MAX_SCORE`.
     """
     given = {name: columns[name] for name in ("text", "text_pair", "label")}
     kept = [columns["negative"]] if columns["negative"] else []
@@ -71,12 +73,13 @@ def read_groups(source: Any, columns: dict[str, str | None], **options: Any) -> 
     for row in rows:
         files[row.file] = None
         score = None if row.label is None else as_number(row.label)
-        if row.label is not None and score is None:
+        if row.label is not None and (score is None or abs(score) > MAX_SCORE):
             if options.get("on_bad_text") == "skip":
                 skipped += 1
                 continue
             raise UserError(
-                f"Scores must be finite numbers. {SKIP_ADVICE} such rows. "
+                "Scores must be finite numbers, at most 1e15 in absolute value. "
+                f"{SKIP_ADVICE} such rows. "
                 f"Received: {row.label!r:.50} in {describe_location(row.file, row.line)}"
             )
         pair = () if row.text_pair is None else (row.text_pair,)
@@ -243,6 +246,50 @@ def check_columns(columns: dict[str, str | None], loss: str | None) -> None:
         raise UserError(
             "train.loss=in_batch_negatives does not use scores. Leave data.label unset. "
             f"Received: data.label={columns['label']}"
+        )
+
+
+def check_groups(config: Any, groups: Groups) -> None:
+    """Checks that the training data and fields suit the loss and the teacher.
+
+    Args:
+        config: The config, with a loss.
+        groups: The training split.
+
+    Raises:
+        UserError: If they do not.
+    """
+    teacher, over_batch = config.train.teacher, config.train.loss in OVER_BATCH
+    if over_batch or teacher:
+        name = f"train.loss={config.train.loss}" if over_batch else "train.teacher"
+        if config.train.batch_size == 1:
+            raise UserError(
+                f"{name} compares the rows of a batch. Raise train.batch_size. "
+                "Received: train.batch_size=1"
+            )
+        if len(groups) == 1:
+            raise UserError(
+                f"{name} compares the rows of a batch. Add rows, or raise data.limit. "
+                "Received: 1 training row"
+            )
+    copies = len(groups.columns) == 1 and not (teacher and config.train.distillation == 1)
+    if copies and not config.model.dropout:
+        raise UserError(
+            "Single texts are trained on two copies with different dropout masks. Set "
+            "model.dropout, or data.text_pair. Received: model.dropout=0"
+        )
+    scores = groups.scores
+    if scores is None:
+        return
+    if config.train.loss == "cosent" and np.ptp(scores) == 0:
+        raise UserError(
+            "train.loss=cosent compares pairs with different scores. Is data.label the right "
+            f"column? Received: the score {scores[0]:g} for all training rows"
+        )
+    if config.train.loss == "cosine" and np.abs(scores).max() > 1:
+        raise UserError(
+            "train.loss=cosine requires scores from -1 to 1. Use train.loss=cosent, or scale them. "
+            f"Received: scores from {scores.min():g} to {scores.max():g}"
         )
 
 

@@ -6,7 +6,12 @@ from keras_attn.counts import counted
 from keras_attn.reports.page import cut, isolated, section, table, tag
 from keras_attn.reports.run_report import NAME, about_the_run, write_page
 from keras_attn.reports.sections import MAX_EXAMPLES, curves, figure, numbers
-from keras_attn.tasks.embedding.metrics import embedding_metrics, ranks, similarities
+from keras_attn.tasks.embedding.metrics import (
+    embedding_metrics,
+    ranks,
+    ranks_of_similarities,
+    similarities,
+)
 from keras_attn.tasks.finetuning.correlations import pearson, spearman
 from keras_attn.tasks.finetuning.ranking import rank_metrics
 from keras_attn.tasks.finetuning.seed_statistics import metrics_among
@@ -39,15 +44,11 @@ def text_baseline(train, validation):
         found = np.asarray(first.multiply(second).sum(axis=1)).ravel()
         scores = validation.scores
         return {"spearman": spearman(scores, found), "pearson": pearson(scores, found)}
-    places = []
-    for start in range(0, first.shape[0], _CHUNK):
-        scores = (first[start : start + _CHUNK] @ second.T).toarray()
-        rows = np.arange(len(scores))
-        own = scores[rows, start + rows][:, None]
-        # Ties are in random order: half of the others of a tie come first.
-        ahead = np.sum(scores > own + 1e-9, axis=1)
-        places.append(1 + ahead + (np.sum(np.abs(scores - own) <= 1e-9, axis=1) - 1) // 2)
-    return rank_metrics(np.concatenate(places))
+    chunks = (
+        (first[start : start + _CHUNK] @ second.T).toarray()
+        for start in range(0, first.shape[0], _CHUNK)
+    )
+    return rank_metrics(ranks_of_similarities(chunks, validation.columns[1]))
 
 
 def write_report(run, results, baseline, splits, vectors):
@@ -65,7 +66,7 @@ def write_report(run, results, baseline, splits, vectors):
     """
     if run.chief:
         groups = splits["validation"]
-        own = embedding_metrics(vectors, groups.scores)
+        own = embedding_metrics(vectors, groups)
         cells = [["this model", *map(figure, own.values())]]
         if baseline:
             cells.append([BASELINE, *map(figure, baseline.values())])
@@ -96,7 +97,7 @@ def write_report(run, results, baseline, splits, vectors):
 def _errors(groups, vectors):
     """Section with the pairs that are furthest from their score, or have the highest rank."""
     if groups.scores is None:
-        places = ranks(vectors[:, 0], vectors[:, 1])
+        places = ranks(vectors[:, 0], vectors[:, 1], groups.columns[1])
         worst = np.argsort(-places, kind="stable")[:MAX_EXAMPLES]
         lines = [f"rank {places[row]:,} of {len(groups):,}" for row in worst]
     else:

@@ -17,6 +17,7 @@ from keras_attn.tasks.embedding.groups import (
     GroupExamples,
     TextReader,
     check_columns,
+    check_groups,
     choose_loss,
     hashes_of,
     read_groups,
@@ -63,7 +64,7 @@ class Embedding(Task):
         new = run.match_heads(family.head_names(self.name, heads), reset=_changed_head(run, heads))
         check_training(run, architecture.get("num_layers", 0))
         splits = _read_splits(run, columns)
-        _check_training(run, splits, columns)
+        check_groups(config, splits["train"])
         best = choose_best(run, metric_names(columns), splits["validation"])
         teacher = read_teacher(run)
         fields = teacher and teacher_embeddings(run, Embedder(teacher), splits["train"])
@@ -136,7 +137,7 @@ class Embedding(Task):
         columns: dict = dict.fromkeys(_COLUMNS)  # negatives are not evaluated
         for name in ("text", "text_pair", "label"):
             columns[name] = trained.get(name) if given[name] is None else given[name]
-        if columns["text"] is None or not metric_names(columns):
+        if columns["text"] is None or columns["text_pair"] is None:
             raise UserError(
                 "Evaluation requires pairs of texts: --text_column and --text_pair_column. "
                 f"Received: text={columns['text']}, text_pair={columns['text_pair']}"
@@ -148,7 +149,7 @@ class Embedding(Task):
         groups = read_groups(data, columns, **options)
         vectors = [model.embed(column, batch_size=batch_size) for column in groups.columns[:2]]
         return {
-            **embedding_metrics(np.stack(vectors, axis=1), groups.scores),
+            **embedding_metrics(np.stack(vectors, axis=1), groups),
             "examples": len(groups),
             "skipped": groups.skipped,
         }
@@ -199,7 +200,7 @@ class _Evaluation:
             found["loss"] = loss_of_batches(self._vectors, groups.scores, heads, size)
         if len(groups.columns) == 1:
             return found
-        return {**embedding_metrics(self._vectors, groups.scores), **found}
+        return {**embedding_metrics(self._vectors, groups), **found}
 
     def finish(self, results):
         groups = self._splits["validation"]
@@ -230,29 +231,6 @@ def _check(run):
         raise UserError(
             f"{run.family.title} has no embeddings of single texts. "
             f"Received: model.family={run.family.name}"
-        )
-
-
-def _check_training(run, splits, columns):
-    """Checks fields and scores that the loss requires."""
-    config, train = run.config, splits["train"]
-    teacher, over_batch = config.train.teacher, config.train.loss in OVER_BATCH
-    if config.train.batch_size == 1 and (over_batch or teacher):
-        name = f"train.loss={config.train.loss}" if over_batch else "train.teacher"
-        raise UserError(
-            f"{name} compares the rows of a batch. Raise train.batch_size. "
-            "Received: train.batch_size=1"
-        )
-    copies = columns["text_pair"] is None and not (teacher and config.train.distillation == 1)
-    if copies and not config.model.dropout:
-        raise UserError(
-            "Single texts are trained on two copies with different dropout masks. Set "
-            "model.dropout, or data.text_pair. Received: model.dropout=0"
-        )
-    if config.train.loss == "cosine" and np.abs(train.scores).max() > 1:
-        raise UserError(
-            "train.loss=cosine requires scores from -1 to 1. Use train.loss=cosent, or scale them. "
-            f"Received: scores from {train.scores.min():g} to {train.scores.max():g}"
         )
 
 

@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 
+MAX_SCORE = 1e15  # sums of squares of more rows than fit in memory are finite in float32
+
 
 def pearson(labels, predictions, sample_weight=None):
     """Pearson correlation coefficient."""

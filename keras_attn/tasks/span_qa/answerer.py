@@ -2,7 +2,7 @@
 
 from keras_attn.counts import counted
 from keras_attn.data.batches import TableBatches
-from keras_attn.errors import UserError
+from keras_attn.errors import UserError, check_counts
 from keras_attn.io.finite import check_outputs
 from keras_attn.tasks.embedder import Embedder, listed
 from keras_attn.tasks.span_qa.answers import find_answers
@@ -39,10 +39,10 @@ class Answerer(Embedder):
             spans as dicts of `text`, `score`, `start` and `end`.
 
         Raises:
-            UserError: If the numbers of passages and questions differ, or `top` is below 1.
+            UserError: If the numbers of passages and questions differ, or `top` is not a
+                positive integer.
         """
-        if top < 1:
-            raise UserError(f"top must be at least 1. Received: top={top}")
+        check_counts(top=top)
         if isinstance(questions, str) and isinstance(passages, str):
             return self.answer([questions], [passages], top, batch_size)[0]
         questions, passages = listed(questions), listed(passages)

@@ -81,7 +81,7 @@ def _contains_words(path, given):
     if given["format"] != "jsonl":
         return given["format"] in FORMATS
     lines = Lines(path, given["encoding"], given["max_line"])
-    rows = json_rows(lines, [given["text"] or "tokens"], path)
+    rows = json_rows(lines, [given["text"] or "tokens"], display_name(path))
     found = (values[0] for _, values in rows if not isinstance(values, BadRow))
     return not isinstance(next(found, []), str)
 

@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import itertools
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ import numpy as np
 from keras_attn.counts import counted
 from keras_attn.data.sources.files import find_files
 from keras_attn.data.sources.record_formats import json_rows
+from keras_attn.data.sources.streams import display_name
 from keras_attn.data.sources.table_formats import (
     EMPTY,
     BadRow,
@@ -25,6 +27,9 @@ from keras_attn.tasks.tagging.fields import FORMATS
 
 # Columns of CoNLL-U: https://universaldependencies.org/format.html
 _CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+_OTHER_ID = re.compile(r"[0-9]+[-.][0-9]+")  # of tokens of several words, and of empty nodes
+_NUMBER = re.compile(r"[0-9]{1,9}")
+_SPACES = re.compile(r" +")
 _ENDINGS = {
     "conllu": (".conllu",),
     "jsonl": (".jsonl", ".ndjson", ".json"),
@@ -144,7 +149,7 @@ class SentenceFile:
 
     def _records(self):
         """Yields a `Sentence`, or the line and what is wrong, for each JSON record."""
-        for number, values in json_rows(self._lines, self._columns, self.path):
+        for number, values in json_rows(self._lines, self._columns, display_name(self.path)):
             if values is EMPTY:
                 continue
             if isinstance(values, BadRow):
@@ -179,12 +184,13 @@ class SentenceFile:
         if self._format == "conll":
             return not line.startswith("-DOCSTART-")
         # Tokens of several words, such as 1-2, precede their words; 1.1 is an empty node.
-        return not line.startswith("#") and line.split("\t", 1)[0].strip().isdecimal()
+        return not line.startswith("#") and not _OTHER_ID.fullmatch(line.split("\t", 1)[0])
 
     def _fields(self, line):
-        # Words may contain spaces only in files with tabs.
+        # Words may contain spaces only in files with tabs, and others, such as U+00A0, in all.
         line = without_end(line)
-        return line.split("\t") if "\t" in line else line.split()
+        tabs = "\t" in line or self._format == "conllu"
+        return line.split("\t") if tabs else _SPACES.split(line.strip(" "))
 
     def _sentence(self, rows):
         size = len(rows[0][1])
@@ -194,10 +200,8 @@ class SentenceFile:
                     "All words of a sentence must have the same number of columns, but this line "
                     f"has {len(fields)}, and the first one {size}"
                 )
-        if self._format == "conllu" and size != len(_CONLLU):
-            return rows[0][
-                0
-            ], f"A word of CoNLL-U must have {len(_CONLLU)} columns, separated by tabs"
+        if self._format == "conllu" and (fault := _fault_of_ids(rows)):
+            return fault
         if size == 1 and len(self._columns) > 1:
             return rows[0][0], "A word and its tag must be separated by a tab or spaces"
         columns = [self._index(column, size) for column in self._columns]
@@ -216,7 +220,7 @@ class SentenceFile:
         if number is None or not -size <= number < size:
             choices = ", ".join(names) or f"0 to {size - 1}"
             raise UserError(
-                f"Unknown column {column!r}. The columns of {self.path} are {choices}"
+                f"Unknown column {column!r}. The columns of {display_name(self.path)} are {choices}"
                 f"{nearest(column, names)}"
             )
         return number
@@ -251,7 +255,7 @@ def format_of_sentences(name: str) -> str:
     known = ", ".join(ending for found in _ENDINGS.values() for ending in found)
     raise UserError(
         f"The file name must end in {known}, or set data.format (--format) to "
-        f"{', '.join(_ENDINGS)}. Received: {name!r}"
+        f"{', '.join(_ENDINGS)}. Received: {display_name(name)!r}"
     )
 
 
@@ -278,6 +282,27 @@ def encode_tags(sentences: Sentences, names: tuple[str, ...]) -> np.ndarray:
             )
         encoded.append(np.array([numbers[tag] for tag in row.tags], np.int32))
     return np.concatenate(encoded)
+
+
+def _fault_of_ids(rows):
+    """Returns the line and what is wrong with the columns of CoNLL-U, or None.
+
+    Args:
+        rows: The line and the columns of each word.
+    """
+    before = 0
+    for line, fields in rows:
+        if len(fields) != len(_CONLLU):
+            return line, f"A word of CoNLL-U must have {len(_CONLLU)} columns, separated by tabs"
+        if not _NUMBER.fullmatch(fields[0]):
+            return line, f"A word of CoNLL-U must begin with its number, not {fields[0]!r:.50}"
+        if int(fields[0]) <= before:
+            return line, (
+                "The numbers of the words of a sentence must ascend, and an empty line must follow "
+                f"each sentence, but word {fields[0]} follows word {before}"
+            )
+        before = int(fields[0])
+    return None
 
 
 def _is_blank(line):

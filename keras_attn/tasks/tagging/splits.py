@@ -6,7 +6,14 @@ from keras_attn.data.sources.files import file_sha256, texts_sha256
 from keras_attn.data.sources.text_lines import SKIP_ADVICE
 from keras_attn.errors import UserError
 from keras_attn.tasks.finetuning.choices import choose_rows
-from keras_attn.tasks.tagging.schemes import IOB2, OUTSIDE, RAW, detect_scheme, to_iob2
+from keras_attn.tasks.tagging.schemes import (
+    IOB2,
+    OUTSIDE,
+    RAW,
+    detect_scheme,
+    split_tag,
+    to_iob2,
+)
 from keras_attn.tasks.tagging.sentences import count_tags, read_sentences
 
 
@@ -38,6 +45,7 @@ def read_splits(run):
     }
     if data.scheme is None:
         run.set_field("data.scheme", detect_scheme(row.tags for row in found["train"].rows))
+        _warn_of_other_tags(run, found["train"])
     found = {
         split: own and with_iob2(own, data.scheme, data.on_bad_text) for split, own in found.items()
     }
@@ -49,6 +57,23 @@ def read_splits(run):
         )
     names = complete_names(counts, data.scheme)
     return choose_rows(run, found, "sentences"), target_scheme(data.scheme), names
+
+
+def _warn_of_other_tags(run, sentences):
+    """Warns of a tag that is not that of an entity among those of entities, which makes all raw."""
+    typed, other = None, None
+    for row in sentences.rows:
+        for number, tag in enumerate(row.tags):
+            kind = split_tag(tag)[1]
+            if kind is not None and "-" in tag:
+                typed = typed or tag
+            elif kind is None and tag != OUTSIDE:
+                other = other or (tag, row.where(number))
+    if typed and other:
+        run.say(
+            f"warning: all tags are read as raw tags, also {typed!r}, because {other[0]!r} in "
+            f"{other[1]} is not the tag of an entity. Correct it, or set data.scheme"
+        )
 
 
 def target_scheme(scheme):

@@ -1,12 +1,14 @@
 """Inference with taggers: tags of words, and entities of texts."""
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from keras_attn.data.batches import TableBatches
 from keras_attn.errors import UserError
 from keras_attn.io.finite import check_outputs
 from keras_attn.ops.inference import inference_function
-from keras_attn.tasks.embedder import Embedder, listed
+from keras_attn.tasks.embedder import Embedder, listed, rows_of_batches
 from keras_attn.tasks.tagging.examples import (
     cut_windows,
     sentence_examples,
@@ -112,6 +114,7 @@ class Tagger(Embedder):
         tokens = tokenize_words(sentences, self.tokenizer)
         room = self.length - self.tokenizer.row_layout.count(False)
         windows = cut_windows(tokens, room, self.config["data"]["windows"])
+        batch_size = rows_of_batches(batch_size, len(windows))
         examples = sentence_examples(
             tokens,
             None,
@@ -180,13 +183,14 @@ def tags_of_windows(rows, windows, tokens, tokenizer, names, scheme):
 
 
 def listed_sentences(sentences):
-    """Returns sentences as a list; raises a `UserError` for a string, or a list of strings."""
-    sentences = [sentences] if isinstance(sentences, str) else list(sentences)
+    """Returns sentences as a list; raises a `UserError` unless they are lists of words."""
+    wrong = isinstance(sentences, str) or not isinstance(sentences, Iterable)
+    sentences = [sentences] if wrong else list(sentences)
     for sentence in sentences:
-        if isinstance(sentence, str):
+        if isinstance(sentence, str) or not isinstance(sentence, Iterable):
             raise UserError(
                 "sentences must be a list of lists of words; use predict for texts. "
-                f"Received: {sentence!r}"
+                f"Received: {sentence!r:.80}"
             )
     return sentences
 

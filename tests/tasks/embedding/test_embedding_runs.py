@@ -97,7 +97,7 @@ def test_embeddings_are_searched_evaluated_and_exported(embedder, tmp_path):
     served = tf.saved_model.load(str(tmp_path / "exported"))
     outputs = served.signatures["serving_default"](text=tf.constant(documents[:3]))
     np.testing.assert_allclose(outputs["embedding"], vectors[:3], atol=1e-5)
-    with pytest.raises(UserError, match="top_k must be at least 1"):
+    with pytest.raises(UserError, match="top_k must be a positive integer"):
         model.search(["x"], documents, top_k=0)
 
 

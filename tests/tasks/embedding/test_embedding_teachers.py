@@ -99,8 +99,9 @@ def teacher(tmp_path_factory):
 
 
 def mrr(model, rows):
-    columns = [model.embed([row[name] for row in rows]) for name in ("text", "same")]
-    return embedding_metrics(np.stack(columns, axis=1), None)["mrr"]
+    columns = [[row[name] for row in rows] for name in ("text", "same")]
+    vectors = np.stack([model.embed(column) for column in columns], axis=1)
+    return embedding_metrics(vectors, Groups(columns, None, ()))["mrr"]
 
 
 @pytest.mark.runs

@@ -4,14 +4,17 @@ import json
 
 import numpy as np
 import pytest
+from ml_collections import ConfigDict
 
 from keras_attn.checkpoints.text_settings import TextSettings
 from keras_attn.data.batches import TableBatches
 from keras_attn.errors import UserError
 from keras_attn.tasks.embedding.groups import (
     GroupExamples,
+    Groups,
     TextReader,
     check_columns,
+    check_groups,
     choose_loss,
     read_groups,
     row_lengths,
@@ -47,7 +50,7 @@ def test_columns_are_read(tmp_path):
     assert read_groups(path, {**NONE, "text": "x"}).text_pairs is None
 
 
-@pytest.mark.parametrize("score", ["high", float("nan"), "inf", ""])
+@pytest.mark.parametrize("score", ["high", float("nan"), "inf", "", 1e300, "-1e16"])
 def test_unscored_pairs_are_an_error_or_skipped(tmp_path, score):
     path = write(tmp_path, [{"x": "a", "y": "b", "s": 1}, {"x": "a", "y": "b", "s": score}])
     columns = {**NONE, "text": "x", "text_pair": "y", "label": "s"}
@@ -87,6 +90,24 @@ def test_texts_are_lower_cased_before_a_cased_tokenizer():
 def test_columns_that_do_not_suit_are_an_error(columns, loss, message):
     with pytest.raises(UserError, match=message):
         check_columns({**NONE, **columns}, loss)
+
+
+@pytest.mark.parametrize(
+    ("fields", "scores", "message"),
+    [
+        ({}, [1, 1], "cosent compares pairs with different scores.* the score 1 for all"),
+        ({}, [0.5], "train.loss=cosent compares the rows of a batch.* 1 training row"),
+        ({"loss": "cosine", "teacher": "x"}, [0.5], "train.teacher compares the rows of a batch"),
+        ({"batch_size": 1}, [0, 1], "Raise train.batch_size. Received: train.batch_size=1"),
+        ({"loss": "cosine"}, [-2, 1], "scores from -1 to 1.*scores from -2 to 1"),
+    ],
+)
+def test_training_data_from_which_nothing_is_learned_are_an_error(fields, scores, message):
+    train = {"loss": "cosent", "teacher": None, "batch_size": 2, "distillation": None}
+    config = ConfigDict({"train": {**train, **fields}, "model": {"dropout": 0.1}})
+    groups = Groups([["a"] * len(scores), ["b"] * len(scores)], np.array(scores, np.float32), ())
+    with pytest.raises(UserError, match=message):
+        check_groups(config, groups)
 
 
 def test_the_loss_is_chosen_from_the_columns():

@@ -2,12 +2,16 @@
 
 import gzip
 import json
+import re
 
 import pytest
 
+from keras_attn.data.sources import streams
+from keras_attn.defaults import default_config
 from keras_attn.errors import UserError
 from keras_attn.tasks.tagging.sentences import encode_tags, read_sentences
-from keras_attn.tasks.tagging.splits import with_iob2
+from keras_attn.tasks.tagging.splits import read_splits, with_iob2
+from tests.support.small_runs import SmallRun
 
 CONLL = "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\nrejects VBZ I-VP O\n\n\nGerman JJ I-NP I-MISC\n"
 CONLLU = """# sent_id = 1
@@ -21,6 +25,7 @@ CONLLU = """# sent_id = 1
 
 1\tYes\tyes\tINTJ\tUH\t_\t0\troot\t_\t_
 """
+ROW = "1\tYes\tyes\tINTJ\tUH\t_\t0\troot\t_\t_"
 
 
 def write(tmp_path, name, text):
@@ -48,6 +53,16 @@ def test_conll_columns(tmp_path):
 def test_words_contain_spaces_only_in_files_with_tabs(tmp_path):
     path = write(tmp_path, "a.tsv", "2 000\tNUM\r\n#tag\tX\r\n")
     assert words_and_tags(read_sentences(path)) == [(["2 000", "#tag"], ["NUM", "X"])]
+
+
+def test_only_spaces_and_tabs_separate_columns(tmp_path):
+    text = "10\u00a0000  B-X \na\u2028b I-X\n\u3000 O\n"
+    path = write(tmp_path, "a.conll", text.replace("\u3000", "\u3000b"))
+    assert words_and_tags(read_sentences(path)) == [
+        (["10\u00a0000", "a\u2028b", "\u3000b"], ["B-X", "I-X", "O"])
+    ]
+    with pytest.raises(UserError, match="must not be empty.*line 3"):
+        read_sentences(write(tmp_path, "a.conll", text))
 
 
 def test_conllu_without_ranges_and_empty_nodes(tmp_path):
@@ -78,6 +93,11 @@ def test_jsonl_and_gzip(tmp_path):
         ("a.conll", b"a O\n\xff O\n", "valid in its encoding.*line 2"),
         ("a.conll", "a\tO\n \tO\n", "must not be empty.*line 2"),
         ("a.conllu", "1\tThe\tDET\n", "must have 10 columns.*line 1"),
+        ("a.conllu", f"{ROW}\n2 b c\n", "has 1, and the first one 10.*line 2"),
+        ("a.conllu", f"{ROW}\n{ROW}\n", "empty line must follow .* 1 follows word 1.*line 2"),
+        ("a.conllu", f"{ROW.replace('1', 'x')}\n", "begin with its number, not 'x'.*line 1"),
+        ("a.conllu", f"{ROW.replace('1', '9' * 5000)}\n", "begin with its number.*line 1"),
+        ("a.conllu", ROW.replace("\t", " "), "must have 10 columns.*line 1"),
         ("a.jsonl", '{"tokens": ["a", "b"], "tags": ["O"]}', "2 tokens and 1 tag.*line 1"),
         ("a.jsonl", '{"tokens": [], "tags": []}', "at least one token.*line 1"),
         ("a.jsonl", '{"tokens": ["a"], "tags": [true]}', "tags must be a list of.*line 1"),
@@ -99,6 +119,15 @@ def test_unknown_formats_and_encodings_are_an_error(tmp_path):
     for options, message in (({"format": "csv"}, "must be"), ({"encoding": "nope"}, "encoding")):
         with pytest.raises(UserError, match=message):
             read_sentences(path, **options)
+
+
+def test_standard_input_is_named_as_it_was_given(tmp_path, monkeypatch):
+    path = write(tmp_path, "stdin", CONLL)  # its copy
+    monkeypatch.setitem(streams._names, path, "-")
+    with pytest.raises(UserError, match="conll. Received: '-'$"):
+        read_sentences(path)
+    with pytest.raises(UserError, match="The columns of - are 0 to 3"):
+        read_sentences(path, format="conll", label="4")
 
 
 def test_unknown_columns_are_an_error(tmp_path):
@@ -134,6 +163,25 @@ def test_a_tag_that_breaks_the_scheme_has_its_line(tmp_path):
     path = write(tmp_path, "a.jsonl", '\n{"tokens": ["a", "b"], "tags": ["O", "I-Y"]}')
     with pytest.raises(UserError, match="'I-Y' after 'O' in .*a.jsonl, line 2, token 2"):
         with_iob2(read_sentences(path), "iob2", "error")
+
+
+@pytest.mark.parametrize(
+    ("text", "warned"),
+    [
+        ("a O\nb B-X\n\nc o\n", "also 'B-X', because 'o' in .*a.conll, line 4 is not the tag"),
+        ("a O\nb B-X\nc I-X\n", None),
+        ("a DET\nb I\nc O\n", None),
+    ],
+)
+def test_one_tag_that_makes_all_raw_is_named(tmp_path, text, warned):
+    path = write(tmp_path, "a.conll", text)
+    config = default_config("tagging")
+    config.update_from_flattened_dict({"data.train": path, "data.validation": path})
+    run = SmallRun(config)
+    _, scheme, _ = read_splits(run)
+    assert (scheme == "raw") == ("I-X" not in text)
+    assert bool(run.said) == bool(warned)
+    assert not warned or re.search(warned, run.said[0])
 
 
 def test_tags_that_are_not_in_the_training_data_are_an_error(tmp_path):
