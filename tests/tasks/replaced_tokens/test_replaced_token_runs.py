@@ -59,7 +59,7 @@ def test_generator_and_discriminator_learn(trained):
     assert results["mlm_accuracy"] > 0.6
     # Better than the prediction that no token was replaced.
     assert results["rtd_recall"] > 0.3 and results["rtd_precision"] > 0.6
-    assert results["rtd_auc"] > 0.9
+    assert results["rtd_auc"] > 0.8
     assert results["rtd_loss"] == pytest.approx(50 * results["rtd_cross_entropy"], rel=1e-5)
     assert results["loss"] == pytest.approx(results["mlm_loss"] + results["rtd_loss"], rel=1e-5)
     assert 0 < results["mlm_loss_per_character"] < results["mlm_loss"]
