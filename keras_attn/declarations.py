@@ -79,6 +79,7 @@ class FamilyFields:
             shared ones or in place of them.
         pretrains: Name of the task that `pretrain` trains by default.
         formats: Checkpoint formats: `workdir`, and others, each a module of the family's package.
+        missing_formats: Reasons why the family lacks formats, by format, for errors.
         libraries: Names of the libraries whose checkpoints are supported, for `--help`.
         config_files: Format by the name of the file that identifies a checkpoint folder, such as
             `{"bert_config.json": "google"}`.
@@ -97,6 +98,7 @@ class FamilyFields:
     finetuning: Mapping[str, Field] = dataclasses.field(default_factory=dict)
     pretrains: str = "masked_lm"
     formats: tuple[str, ...] = ("workdir",)
+    missing_formats: Mapping[str, str] = dataclasses.field(default_factory=dict)
     libraries: tuple[str, ...] = ()
     config_files: Mapping[str, str] = dataclasses.field(default_factory=dict)
     huggingface_types: tuple[str, ...] = ()

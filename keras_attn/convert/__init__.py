@@ -233,12 +233,13 @@ def convert(
     _check_local(target)
     folder = run_folder(folder)
     family, found = detect(folder)
-    formats = FAMILIES.fields(family).formats
+    fields = FAMILIES.fields(family)
+    formats, reason = fields.formats, fields.missing_formats.get(str(format))
     format = format or ("workdir" if found != "workdir" else None)
     if format not in formats:
         raise UserError(
             f"format must be one of {', '.join(formats)} for {family}. "
-            f"Received: format={format}{nearest(format, formats)}"
+            f"Received: format={format}" + (f". {reason}" if reason else nearest(format, formats))
         )
     _check_empty(target)  # before the source is read
     trained, module = _read(folder), _module(family, format)

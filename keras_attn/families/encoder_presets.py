@@ -1,8 +1,9 @@
 """Presets of KerasHub with backbones that have the encoder of BERT."""
 
 import dataclasses
+import itertools
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from keras_attn.checkpoints.architectures import (
@@ -24,7 +25,7 @@ from keras_attn.checkpoints.tensor_map import ExternalTensor, split
 from keras_attn.checkpoints.trained_model import TrainedModel
 from keras_attn.checkpoints.word_piece_files import padded_tokenizer
 from keras_attn.errors import UserError
-from keras_attn.families.huggingface_tensors import encoder_tensors
+from keras_attn.families.huggingface_tensors import Entry, encoder_tensors
 from keras_attn.io.json_files import read_object, write_json
 from keras_attn.text.vocabulary import read_vocabulary, write_vocabulary
 
@@ -60,7 +61,8 @@ _LAYER = {
 class EncoderPresets:
     """Reads and writes the presets of a backbone of KerasHub and its tokenizer.
 
-    A subclass overrides the methods for the tokenizer if it is not WordPiece.
+    A subclass overrides the methods for what differs: the tokenizer if it is not WordPiece, and
+    layers that BERT lacks.
 
     Attributes:
         family: `keras_attn.families.contract.Family`.
@@ -110,7 +112,7 @@ class EncoderPresets:
         }
         architecture = check_architecture(self.family, architecture, path, len(tensors.header))
         architecture |= self.fixed
-        weights = tensors.take(self._layout(architecture))
+        weights = tensors.take(self._layout(architecture), self.unused(architecture))
         tokenizer, lowercase = self._tokenizer(folder, architecture["vocabulary_size"])
         return TrainedModel(
             folder, self.family, "backbone", architecture, {}, weights, tokenizer, lowercase
@@ -141,7 +143,11 @@ class EncoderPresets:
             )
         os.makedirs(os.path.join(folder, os.path.dirname(VOCABULARY)), exist_ok=True)
         write_tensors(
-            os.path.join(folder, WEIGHTS), split(self._layout(architecture), trained.weights)
+            os.path.join(folder, WEIGHTS),
+            itertools.chain(
+                split(self._layout(architecture), trained.weights),
+                self.further_tensors(architecture),
+            ),
         )
         settings = self.write_tokenizer(folder, trained)
         name = f"{self.package}_tokenizer"
@@ -170,6 +176,18 @@ class EncoderPresets:
     @property
     def _backbone(self):
         return f"{self.model}Backbone"
+
+    def tensors(self, architecture: Mapping) -> Iterable[Entry]:
+        """Returns the entries of the backbone, named as in `transformers`."""
+        return encoder_tensors(architecture, self.family.backbone_name, "")
+
+    def unused(self, architecture: Mapping) -> set[str]:
+        """Returns the names of tensors that our backbone lacks."""
+        return set()
+
+    def further_tensors(self, architecture: Mapping) -> Iterable[tuple[str, Any]]:
+        """Yields names and values of these tensors."""
+        return ()
 
     def read_tokenizer(
         self, folder: str, config: Mapping, rows: int
@@ -221,7 +239,7 @@ class EncoderPresets:
     def _layout(self, architecture):
         return {
             path: [self._piece(name, own, architecture) for name in names]
-            for path, names, own in encoder_tensors(architecture, self.family.backbone_name, "")
+            for path, names, own in self.tensors(architecture)
         }
 
     def _piece(self, name, own, architecture):

@@ -10,7 +10,7 @@ _SPACES = (
 # Noncharacters: a boundary of words; and NUL, at which tensorflow-text would end a text.
 _CUT, _NUL = "\U0010ffff", "\U0010fffe"
 # RE2 has no lookahead: `\s+(?!\S)`, whitespace up to the last character before a word, is cut here.
-_LAST_SPACE = rf"([{_SPACES}])([{_SPACES}][^{_SPACES}])"
+_LAST_SPACE = rf"([{_SPACES}])([{_SPACES}][^{_SPACES}\x{{10FFFF}}])"
 _WORDS = (
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+"
     rf"| ?[^{_SPACES}\p{{L}}\p{{N}}\x{{10FFFF}}]+|[{_SPACES}]+"
@@ -24,16 +24,32 @@ class BytePairGraph(tf.Module):
 
     Args:
         tokenizer: The tokenizer.
+        normalizer: Unicode normalization form of texts: "NFC", "NFD", "NFKC" or "NFKD"; None: texts
+            are not normalized.
+        added_tokens: Dict from the contents of added tokens to their ids. The normalized text is
+            split at these, the leftmost and then the longest first.
 
     Reference:
         openai/gpt-2, src/encoder.py.
     """
 
-    def __init__(self, tokenizer):
+    def __init__(self, tokenizer, normalizer=None, added_tokens=None):
         import tensorflow_text
 
         super().__init__()
-        self._split = tensorflow_text.regex_split
+        self._split, self._normalize = tensorflow_text.regex_split, tensorflow_text.normalize_utf8
+        self._normalizer, self._added, self._added_ids = normalizer, None, None
+        if added_tokens:
+            # RE2 takes the first alternative that matches.
+            contents = sorted(added_tokens, key=len, reverse=True)
+            self._added = "|".join(map(_literal, contents))
+            self._added_ids = tf.lookup.StaticHashTable(
+                tf.lookup.KeyValueTensorInitializer(
+                    [f"{_CUT}{content}{_CUT}" for content in contents],
+                    tf.constant([added_tokens[content] for content in contents], tf.int32),
+                ),
+                default_value=-1,
+            )
         self._size = tokenizer.vocabulary_size
         self._bytes = np.array([tokenizer.byte_id(byte) for byte in range(256)], np.int64)
         ids = tokenizer.ids
@@ -54,17 +70,32 @@ class BytePairGraph(tf.Module):
             int32 RaggedTensor `(N, None)`.
         """
         texts = tf.strings.regex_replace(texts, r"\x00", _NUL)
+        if self._normalizer:
+            texts = self._normalize(texts, self._normalizer)
+        kept = _WORDS
+        if self._added:
+            texts = tf.strings.regex_replace(texts, f"({self._added})", rf"{_CUT}\1{_CUT}")
+            kept = f"{_CUT}(?:{self._added}){_CUT}|{_WORDS}"
         texts = tf.strings.regex_replace(texts, _LAST_SPACE, rf"\1{_CUT}\2")
-        words = self._split(texts, f"{_WORDS}|{_CUT}", _WORDS)
+        words = self._split(texts, f"{kept}|{_CUT}", kept)
         distinct, numbers = tf.unique(words.flat_values)
-        distinct = tf.strings.regex_replace(distinct, _NUL, "\0")
-        tokens = tf.gather(self._tokenize_words(distinct), numbers)
+        tokens = tf.gather(self._tokenize_distinct(distinct), numbers)
         return words.with_flat_values(tokens).merge_dims(1, 2)
+
+    def _tokenize_distinct(self, words):
+        """Returns the ids of words and added tokens `(W,)`: int32 `(W, None)`."""
+        if self._added_ids is None:
+            return self._tokenize_words(words)
+        added = self._added_ids.lookup(words)
+        tokens = self._tokenize_words(tf.where(added < 0, words, ""))
+        return tf.concat(
+            [tf.ragged.boolean_mask(added[:, None], added[:, None] >= 0), tokens], axis=1
+        )
 
     def _tokenize_words(self, words):
         """Returns the ids of words `(W,)`: int32 `(W, None)`."""
         count = tf.size(words, tf.int64)
-        letters = tf.strings.bytes_split(words)
+        letters = tf.strings.bytes_split(tf.strings.regex_replace(words, _NUL, "\0"))
         values = tf.io.decode_raw(letters.flat_values, tf.uint8)
         ids = tf.gather(self._bytes, tf.cast(tf.reshape(values, [-1]), tf.int32))
         rows = letters.value_rowids()
@@ -104,3 +135,8 @@ class BytePairGraph(tf.Module):
 
     def _keys(self, left, right):
         return left * self._size + right
+
+
+def _literal(text):
+    """Returns a regular expression of RE2 that matches a text."""
+    return "".join(rf"\x{{{ord(character):x}}}" for character in text)

@@ -24,6 +24,8 @@ from keras_attn.text.row_layout import RowLayout
 FILE = "tokenizer.json"
 SPECIAL_TOKENS = ("[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]")  # as in the released vocabulary
 _SPACE = "Ġ"  # a space at the start of a token
+_FORMS = "NFC", "NFD", "NFKC", "NFKD"  # which tensorflow-text supports
+_FLAGS = "single_word", "lstrip", "rstrip"  # of added tokens
 
 
 class ModernBertTokenizer(RobertaTokenizer):
@@ -94,10 +96,23 @@ class ModernBertTokenizer(RobertaTokenizer):
     def recipe(self):
         return {"kind": "modernbert_bpe", "text": self.text}
 
-    @property
     def in_graph(self):
-        """Not supported: the normalizer and the added tokens of tokenizer.json need its library."""
-        raise AttributeError("ModernBertTokenizer does not run inside of a graph")
+        """Returns a function from strings `(N,)` to ragged ids, for a SavedModel.
+
+        Raises:
+            UserError: If the graph would not compute the ids of the `tokenizers` library.
+        """
+        from keras_attn.text.byte_pairs_graph import BytePairGraph
+
+        content = json.loads(self.text)
+        _check_runs_in_graph(content)
+        form = (content.get("normalizer") or {}).get("type")
+        added = {
+            unicodedata.normalize(form, token["content"]) if form else token["content"]: token["id"]
+            for token in content["added_tokens"]
+            if not token["special"]  # which are ordinary text
+        }
+        return BytePairGraph(self, form, added)
 
     @classmethod
     def read(cls, folder):
@@ -219,3 +234,34 @@ def _vocabulary(content, name):
 def _added_token(content, number):
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     return {"id": number, "content": content, **flags, "special": True}
+
+
+def _check_runs_in_graph(content):
+    """Raises a `UserError` for the parts of tokenizer.json that `BytePairGraph` lacks."""
+    model, before, form = (content[name] for name in ("model", "pre_tokenizer", "normalizer"))
+    wrong = [
+        f"{field}={shorten(value)}"
+        for field, value, supported in (
+            ("normalizer.type", form and form.get("type"), (None, *_FORMS)),
+            ("pre_tokenizer.use_regex", before.get("use_regex", True), (True,)),
+            ("model.ignore_merges", model.get("ignore_merges"), (None, False)),
+            ("model.continuing_subword_prefix", model.get("continuing_subword_prefix"), (None, "")),
+            ("model.end_of_word_suffix", model.get("end_of_word_suffix"), (None, "")),
+        )
+        if value not in supported
+    ]
+    for token in content["added_tokens"]:
+        # Special tokens in text are ordinary text, whatever is stripped beside them. Others are
+        # found in the normalized text.
+        set_flags = [flag for flag in _FLAGS if token[flag] and not token["special"]]
+        if token["normalized"] == token["special"]:
+            set_flags.append(f"normalized={token['normalized']}")
+        if set_flags:
+            wrong.append(f"{', '.join(set_flags)} of the added token {shorten(token['content'])}")
+    if wrong:
+        raise UserError(
+            "The tokenizer of this model does not run inside a SavedModel. Only the normalizers "
+            f"{', '.join(_FORMS)}, BPE with its regular expression and merges, and added tokens "
+            "that are special or normalized and that strip no spaces are supported. "
+            f"Received: {wrong[0]}"
+        )

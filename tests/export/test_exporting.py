@@ -16,12 +16,17 @@ from keras_attn.tasks.classification.export import Exported
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 CLASSIFIER = str(GOLDEN / "hugging_face" / "classifier")
 XLNET = str(GOLDEN / "language_models" / "xlnet_classifier")
+MODERNBERT = str(GOLDEN / "modernbert" / "classifier")
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     "classifier, pairs",
-    [(classifier, pairs) for classifier in (CLASSIFIER, XLNET) for pairs in (None, True)],
+    [
+        (classifier, pairs)
+        for classifier in (CLASSIFIER, XLNET, MODERNBERT)
+        for pairs in (None, True)
+    ],
 )
 def test_a_converted_model_takes_pairs_or_single_texts_as_requested(tmp_path, classifier, pairs):
     output = str(tmp_path / "served" / "1")

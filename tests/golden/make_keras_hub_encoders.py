@@ -1,6 +1,7 @@
-"""Makes keras_hub_encoders/: small RoBERTa and DistilBERT presets of KerasHub, and their outputs.
+"""Makes keras_hub_encoders/: small RoBERTa, DistilBERT and ELECTRA presets of KerasHub.
 
-The weights are random. Run with `keras-hub` and `tensorflow` installed:
+The weights are random. Their outputs are computed, too. Run with `keras-hub` and `tensorflow`
+installed:
 
     python tests/golden/make_keras_hub_encoders.py
 """
@@ -22,19 +23,31 @@ WORD_PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopq
 def make_tokenizers():
     model = json.loads((ENCODERS / "roberta_encoder" / "tokenizer.json").read_text())["model"]
     merges = [" ".join(pair) for pair in model["merges"]]
+    more_pieces = [*WORD_PIECES, *(f"##{letter}" for letter in WORD_PIECES[5:]), "Z", "—"]
     return {
         "roberta": keras_hub.models.RobertaTokenizer(vocabulary=model["vocab"], merges=merges),
         "distilbert": keras_hub.models.DistilBertTokenizer(vocabulary=WORD_PIECES, lowercase=True),
+        "electra": keras_hub.models.ElectraTokenizer(
+            vocabulary=more_pieces, lowercase=True, strip_accents=True
+        ),
+        "electra_square": keras_hub.models.ElectraTokenizer(vocabulary=more_pieces),
     }
 
 
 def make(name, tokenizer):
-    kinds = {
-        "roberta": keras_hub.models.RobertaBackbone,
-        "distilbert": keras_hub.models.DistilBertBackbone,
-    }
-    backbone = kinds[name](
-        vocabulary_size=tokenizer.vocabulary_size(),
+    kind, settings = {
+        "roberta": (keras_hub.models.RobertaBackbone, {}),
+        "distilbert": (keras_hub.models.DistilBertBackbone, {}),
+        "electra": (keras_hub.models.ElectraBackbone, {"embedding_dim": 6}),
+        "electra_square": (
+            keras_hub.models.ElectraBackbone,
+            {"embedding_dim": 8, "num_segments": 3},
+        ),
+    }[name]
+    size = "vocab_size" if "electra" in name else "vocabulary_size"
+    backbone = kind(
+        **{size: tokenizer.vocabulary_size()},
+        **settings,
         num_layers=3,
         num_heads=2,
         hidden_dim=8,
@@ -51,7 +64,11 @@ def make(name, tokenizer):
     arrays = {}
     for number, text in enumerate(TEXTS):
         ids = np.asarray(tokenizer(text))[None]
-        hidden = backbone({"token_ids": ids, "padding_mask": np.ones_like(ids)})
+        inputs = {"token_ids": ids, "padding_mask": np.ones_like(ids)}
+        if "electra" in name:
+            hidden = backbone({**inputs, "segment_ids": ids % 2})["sequence_output"]
+        else:
+            hidden = backbone(inputs)
         arrays |= {
             f"{name}/{number}/text": np.array(text),
             f"{name}/{number}/ids": ids,

@@ -203,7 +203,7 @@ def test_losses_labels_and_metrics_equal_their_formulas(monkeypatch):
     noise = np.random.default_rng(1).gumbel(size=(ROWS * PLACES, VOCABULARY)).astype("float32")
     noise[0, batch["mask_ids"][0, 0]] += 50  # one sample is the original token
     monkeypatch.setattr(model, "_noise", lambda *_, **__: ops.convert_to_tensor(noise))
-    batch["sample_weight"] = np.array([1, 1, 0], "float32")
+    batch["sample_weight"] = np.array([1, 0.5, 0], "float32")
     outputs = model(batch)
     generated = model.generator({**batch}, training=False)
     logits = numpy(generated["mlm_logits"]).astype("float64")
@@ -238,12 +238,20 @@ def test_losses_labels_and_metrics_equal_their_formulas(monkeypatch):
         for name, (total, weight) in model.metric_sums(outputs, batch).items()
     }
     assert (weights * predicted).sum() > 0
+    pairs = [
+        (weight, (first > second) + (first == second) / 2)
+        for row, weight in enumerate(batch["sample_weight"])
+        for first in found[row][(labels[row] > 0)]
+        for second in found[row][(labels[row] == 0) & (batch["padding_mask"][row] > 0)]
+    ]
+    assert len(pairs) > 10
     expected = {
         "mlm_accuracy": ((logits.argmax(-1) == batch["mask_ids"]) * masked).sum() / masked.sum(),
         "rtd_cross_entropy": rtd,
         "rtd_accuracy": (weights * (predicted == labels)).sum() / weights.sum(),
         "rtd_precision": both / (weights * predicted).sum(),
         "rtd_recall": both / (weights * labels).sum(),
+        "rtd_auc": np.average([right for _, right in pairs], weights=[w for w, _ in pairs]),
     }
     assert metrics.keys() == expected.keys()
     for name, value in expected.items():

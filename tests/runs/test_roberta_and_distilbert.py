@@ -1,4 +1,4 @@
-"""RoBERTa and DistilBERT, pretrained from scratch, finetuned for each task, and exported."""
+"""RoBERTa and DistilBERT, pretrained from scratch, finetuned on pairs of texts, and exported."""
 
 import json
 
@@ -15,7 +15,6 @@ from keras_attn.defaults import (
 from keras_attn.errors import UserError
 from keras_attn.export.saved_model import export
 from keras_attn.inference.evaluate import evaluate
-from tests.support import squad_files
 
 pytestmark = pytest.mark.runs
 FAMILIES = ("roberta", "distilbert")
@@ -91,14 +90,6 @@ def _finetuning(folder, name, **fields):
             **fields,
         }
     )
-    return config
-
-
-def _other_task(folder, name, task, path, named):
-    """A config of another task with the same data for training and validation."""
-    config = default_config(task, name)
-    fields = {"data.task": named, "data.train": path, "data.validation": path}
-    config.update_from_flattened_dict({"pretrained": str(folder / name), **_SHORT, **fields})
     return config
 
 
@@ -186,36 +177,3 @@ def test_a_finetuned_classifier_is_converted_to_transformers_and_back(folder, tm
         load(str(path)).probabilities(texts, pairs) for path in (tmp_path / "other", source)
     )
     np.testing.assert_array_equal(found, expected)
-
-
-@pytest.mark.parametrize("name", FAMILIES)
-def test_questions_are_answered_with_spans_of_the_passage(folder, tmp_path, name):
-    passages = [
-        squad_files.paragraph(
-            f"The film {n} was {CLASSES[n % 3]}.", (str(n), "How?", CLASSES[n % 3])
-        )
-        for n in range(24)
-    ]
-    path = squad_files.write(tmp_path / "squad.json", *passages)
-    config = _other_task(folder, name, "span_qa", path, "reading_comprehension")
-    config.data.max_question = 4
-    results = finetune(config, workdir=str(tmp_path / "run"))
-    assert results["f1"] > 0.9
-    found = load(str(tmp_path / "run")).answer("How?", "The film 3 was bad.")
-    assert found["answer"] == "bad" and (found["start"], found["end"]) == (15, 18)
-
-
-@pytest.mark.parametrize("name", FAMILIES)
-def test_words_are_tagged(folder, tmp_path, name):
-    lines = "".join(f"film O\n{CLASSES[n % 3]} B-X\n{n} O\n\n" for n in range(24))
-    (tmp_path / "tags.txt").write_text(lines)
-    config = _other_task(folder, name, "tagging", str(tmp_path / "tags.txt"), "tagging")
-    finetune(config, workdir=str(tmp_path / "run"))
-    (found,) = load(str(tmp_path / "run")).predict(["film good 7"])
-    assert [word["tag"] for word in found["words"]] == ["O", "B-X", "O"]
-    if name == "distilbert":  # exported as BERT
-        return
-    export(str(tmp_path / "run"), str(tmp_path / "served"))
-    loaded = tf.saved_model.load(str(tmp_path / "served"))
-    served = loaded.serve(tf.constant(["film good 7"]))
-    assert served["tags"].numpy().tolist() == [[b"O", b"B-X", b"O"]]

@@ -29,9 +29,10 @@ _MODEL = {
 FIELDS = FamilyFields(
     name="electra",
     pretrains="replaced_tokens",
-    libraries=("transformers", "sentence-transformers"),
-    formats=("workdir", "huggingface", "sentence_transformers"),
+    libraries=("transformers", "sentence-transformers", "KerasHub"),
+    formats=("workdir", "huggingface", "sentence_transformers", "kerashub"),
     huggingface_types=("electra",),
+    kerashub_backbone="keras_hub>ElectraBackbone",
     model=_MODEL,
     data={
         "segments": Field(

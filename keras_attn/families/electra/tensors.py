@@ -28,7 +28,7 @@ def model_tensors(architecture, task, heads):
             discriminator; its entries are named after a model of its own.
     """
     hidden_dim = architecture["hidden_dim"]
-    yield from _encoder(architecture, "electra_encoder")
+    yield from backbone_tensors(architecture, "electra_encoder")
     if task == "masked_lm":
         yield from masked_lm_tensors(architecture, heads, MASKED_LM)
     elif task == "replaced_tokens":
@@ -47,11 +47,18 @@ def model_tensors(architecture, task, heads):
         yield from head_tensors(task, heads, hidden_dim, names)
 
 
-def _encoder(architecture, backbone):
-    yield from encoder_tensors(architecture, backbone, PREFIX)
+def backbone_tensors(architecture, backbone, prefix=PREFIX):
+    """Yields the entries of an ELECTRA without a head.
+
+    Args:
+        architecture: Arguments of `ElectraEncoder`.
+        backbone: Name of the backbone in our paths.
+        prefix: Prefix of the names of the tensors.
+    """
+    yield from encoder_tensors(architecture, backbone, prefix)
     shape = embedding_dim(architecture), architecture["hidden_dim"]
     if shape[0] != shape[1]:
-        yield from dense_tensors(f"{backbone}/projection/", f"{PREFIX}embeddings_project", shape)
+        yield from dense_tensors(f"{backbone}/projection/", f"{prefix}embeddings_project", shape)
 
 
 def _generator(architecture):
@@ -59,7 +66,7 @@ def _generator(architecture):
     heads = {"tie_embeddings": True}
     shared = {f"electra_encoder/{name}" for name in ElectraPretrainer.SHARED}
     for entries in (
-        _encoder(architecture, "electra_encoder"),
+        backbone_tensors(architecture, "electra_encoder"),
         masked_lm_tensors(architecture, heads, MASKED_LM),
     ):
         for path, names, shape in entries:

@@ -30,6 +30,7 @@ FIELDS = FamilyFields(
     name="modernbert",
     libraries=("transformers", "sentence-transformers"),
     formats=("workdir", "huggingface", "sentence_transformers"),
+    missing_formats={"kerashub": "KerasHub 0.32 has no ModernBERT"},
     huggingface_types=("modernbert",),
     model=_MODEL,
     data={

@@ -109,7 +109,9 @@ class ElectraPretrainer(TaskModel, keras.Model):
 
     `fit` requires a dataset of such dictionaries. Losses `mlm` and `rtd`, which is scaled by
     `discriminator_weight`; metrics `mlm_accuracy`, `rtd_cross_entropy`, which is not scaled, and
-    `rtd_accuracy` per token, `rtd_precision` and `rtd_recall` of replaced tokens.
+    `rtd_accuracy` per token, `rtd_precision` and `rtd_recall` of replaced tokens, and `rtd_auc`: of
+    all pairs of a replaced and an original token of a row, the fraction in which the replaced one
+    has the larger logit, the area under the ROC curve.
 
     Reference:
         Clark et al., ELECTRA, 2020, section 2 and appendix A.
@@ -266,7 +268,7 @@ class ElectraPretrainer(TaskModel, keras.Model):
 
     @property
     def metric_names(self) -> list[str]:
-        metrics = ("cross_entropy", "accuracy", "precision", "recall")
+        metrics = ("cross_entropy", "accuracy", "precision", "recall", "auc")
         return ["mlm_loss", "rtd_loss", "mlm_accuracy", *(f"rtd_{name}" for name in metrics)]
 
     def loss_weights(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -294,6 +296,7 @@ class ElectraPretrainer(TaskModel, keras.Model):
             "rtd_accuracy": (ops.sum(weights * right), ops.sum(weights)),
             "rtd_precision": (found, ops.sum(weights * predicted)),
             "rtd_recall": (found, ops.sum(weights * labels)),
+            "rtd_auc": _ranked_pairs(outputs, batch),
         }
 
     def get_config(self) -> dict[str, Any]:
@@ -309,6 +312,27 @@ def _rtd_error(outputs, batch):
     """Returns the sum of the binary cross-entropy over real tokens."""
     errors = ops.binary_crossentropy(outputs["rtd_labels"], outputs["rtd_logits"], from_logits=True)
     return ops.sum(errors * _token_weights(batch))
+
+
+def _ranked_pairs(outputs, batch):
+    """Returns the pairs of a replaced and an original token in the right order, and all pairs.
+
+    Both tokens are of one example. Equal logits count half.
+    """
+    logits, labels = outputs["rtd_logits"], outputs["rtd_labels"]
+    positions = ops.cast(batch["mask_positions"], "int32")
+
+    def at_masks(values):
+        return ops.expand_dims(ops.take_along_axis(values, positions, axis=1), 2)
+
+    weights = ops.expand_dims(mask_weights(batch), 2) * at_masks(labels)
+    real = _token_weights({name: x for name, x in batch.items() if name != "sample_weight"})
+    weights = weights * ops.expand_dims(real * (1 - labels), 1)  # (B, P, T)
+    if "pack_ids" in batch:
+        same = ops.equal(at_masks(batch["pack_ids"]), ops.expand_dims(batch["pack_ids"], 1))
+        weights = weights * ops.cast(same, "float32")
+    order = ops.sign(at_masks(logits) - ops.expand_dims(logits, 1))
+    return ops.sum(weights * (1 + order)) / 2, ops.sum(weights)
 
 
 def _token_weights(batch):

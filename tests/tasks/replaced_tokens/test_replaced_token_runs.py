@@ -59,6 +59,7 @@ def test_generator_and_discriminator_learn(trained):
     assert results["mlm_accuracy"] > 0.6
     # Better than the prediction that no token was replaced.
     assert results["rtd_recall"] > 0.3 and results["rtd_precision"] > 0.6
+    assert results["rtd_auc"] > 0.8
     assert results["rtd_loss"] == pytest.approx(50 * results["rtd_cross_entropy"], rel=1e-5)
     assert results["loss"] == pytest.approx(results["mlm_loss"] + results["rtd_loss"], rel=1e-5)
     assert 0 < results["mlm_loss_per_character"] < results["mlm_loss"]
@@ -80,7 +81,7 @@ def test_a_resumed_run_is_bitwise_identical(corpus, tmp_path):
         )
     assert found["weights_sha256"] == wanted["weights_sha256"]
     measured = [name for name in wanted if name.startswith(("mlm_", "rtd_"))]
-    assert len(measured) == 8
+    assert len(measured) == 9
     assert [found[name] for name in measured] == [wanted[name] for name in measured]
 
 
@@ -103,7 +104,7 @@ def test_two_devices_have_the_generator_and_the_evaluation_of_one(trained, corpu
     for name in ("mlm_loss", "mlm_accuracy"):
         assert _first_step(one)[name] == pytest.approx(_first_step(two)[name], rel=1e-5)
     assert _first_step(one)["rtd_loss"] != _first_step(two)["rtd_loss"]
-    for name in ("mlm_loss", "rtd_loss", "rtd_accuracy", "rtd_precision", "rtd_recall"):
+    for name in ("mlm_loss", "rtd_loss", "rtd_accuracy", "rtd_precision", "rtd_recall", "rtd_auc"):
         assert found[0][name] == pytest.approx(found[1][name], rel=1e-5)
 
 
