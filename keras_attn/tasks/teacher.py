@@ -17,7 +17,7 @@ def read_teacher(run):
             teacher.
     """
     train = run.config.train
-    if not train.teacher:
+    if train.teacher is None:
         for name in ("distillation", "distillation_temperature"):
             if train[name] is not None:
                 raise UserError(

@@ -7,7 +7,7 @@ from keras_attn.tasks.tagging.sentences import encode_tags, read_sentences
 from keras_attn.tasks.tagging.splits import complete_names, with_iob2
 
 
-def evaluate(tagger, data, batch_size, reading):
+def evaluate(tagger, data, batch_size, reading, scheme=None):
     """Evaluates a tagger on labeled sentences.
 
     Args:
@@ -15,6 +15,7 @@ def evaluate(tagger, data, batch_size, reading):
         data: CoNLL, CoNLL-U or JSONL file, or a glob.
         batch_size: Batch size; the results do not depend on it.
         reading: Arguments of `SentenceFile`; a value None: as in training.
+        scheme: Tagging scheme of the data; None: as in training.
 
     Returns:
         Dict of the metrics, `examples`, `words`, `skipped` and `types`: scores by type.
@@ -26,7 +27,7 @@ def evaluate(tagger, data, batch_size, reading):
     options = options_of(tagger, reading)
     sentences = read_sentences(data, **options)
     # A model of another library does not record the scheme of its data.
-    scheme = trained["scheme"] or detect_scheme(row.tags for row in sentences.rows)
+    scheme = scheme or trained["scheme"] or detect_scheme(row.tags for row in sentences.rows)
     sentences = with_iob2(sentences, scheme, options["on_bad_text"])
     encode_tags(sentences, complete_names(tagger.labels, tagger.scheme))  # raises for others
     metric_names(tagger.scheme)  # raises without seqeval, before the prediction

@@ -7,13 +7,14 @@ from keras_attn.tasks.finetuning.fields import joint_fields
 
 METRICS = ("f1", "precision", "recall", "accuracy")
 FORMATS = ("conll", "conllu", "jsonl")
+SCHEMES = ("iob1", "iob2", "iobes", "raw")
 
 _DATA = {
     "scheme": Field(
         str,
         "tagging scheme of the data (tagging): iob1, iob2, iobes (or BILOU), or raw for tags that "
         "are not entities, such as parts of speech; if unset, detected from data.train",
-        choices=("iob1", "iob2", "iobes", "raw"),
+        choices=SCHEMES,
         chosen=True,
     ),
 }
@@ -53,7 +54,10 @@ FIELDS = TaskFields(
     outputs=(".jsonl", ".conll"),
     options={
         "evaluate": {
-            "label": Option(str, "Label column; if unset, as in training.", flag="label_column")
+            "label": Option(str, "Label column; if unset, as in training.", flag="label_column"),
+            "scheme": Option(
+                str, "Tagging scheme of --data; if unset, as in training.", choices=SCHEMES
+            ),
         }
     },
     files=("labels.json",),

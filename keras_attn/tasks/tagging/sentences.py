@@ -207,7 +207,11 @@ class SentenceFile:
         columns = [self._index(column, size) for column in self._columns]
         values = [[fields[index] for _, fields in rows] for index in columns]
         lines = [number for number, _ in rows]
-        return Sentence(values[0], values[1] if len(values) > 1 else [], self.path, lines)
+        tags = values[1] if len(values) > 1 else []
+        if self._format == "conllu" and "_" in tags:
+            column = self._columns[1]
+            return lines[tags.index("_")], f"A word must have a tag, but its {column} is '_' (none)"
+        return Sentence(values[0], tags, self.path, lines)
 
     def _index(self, column, size):
         names = _CONLLU if self._format == "conllu" else ()

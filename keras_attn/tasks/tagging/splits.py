@@ -104,13 +104,14 @@ def with_iob2(sentences, scheme, on_bad_text):
             last = wrong == len(row.tags)
             found = "the end of the sentence" if last else repr(row.tags[wrong])
             raise UserError(
-                f"Tags must be valid in the scheme {scheme} (data.scheme). {SKIP_ADVICE} such "
-                f"sentences. Received: {found} after {before} in {row.where(wrong - last)}"
+                f"Tags must be valid in the scheme {scheme} (data.scheme, --scheme). "
+                f"{SKIP_ADVICE} such sentences. "
+                f"Received: {found} after {before} in {row.where(wrong - last)}"
             )
     if not rows:
         raise UserError(
-            f"The data must have a sentence that is valid in the scheme {scheme} (data.scheme). "
-            f"Received: none in {', '.join(sentences.files)}"
+            f"The data must have a sentence that is valid in the scheme {scheme} (data.scheme, "
+            f"--scheme). Received: none in {', '.join(sentences.files)}"
         )
     return dataclasses.replace(sentences, rows=rows, skipped=skipped)
 

@@ -155,7 +155,8 @@ class Tagging(Task):
         predict_file(model, source, file, output, batch_size, reading)
 
     def evaluate(self, model, data, batch_size, reading, options):
-        return evaluate(model, data, batch_size, {**reading, "label": options.get("label")})
+        reading = {**reading, "label": options.get("label")}
+        return evaluate(model, data, batch_size, reading, options.get("scheme"))
 
     def exported(self, model, options):
         return Exported(model)

@@ -93,6 +93,7 @@ def test_jsonl_and_gzip(tmp_path):
         ("a.conll", b"a O\n\xff O\n", "valid in its encoding.*line 2"),
         ("a.conll", "a\tO\n \tO\n", "must not be empty.*line 2"),
         ("a.conllu", "1\tThe\tDET\n", "must have 10 columns.*line 1"),
+        ("a.conllu", f"{ROW.replace('INTJ', '_')}\n", "its upos is '_'.*line 1"),
         ("a.conllu", f"{ROW}\n2 b c\n", "has 1, and the first one 10.*line 2"),
         ("a.conllu", f"{ROW}\n{ROW}\n", "empty line must follow .* 1 follows word 1.*line 2"),
         ("a.conllu", f"{ROW.replace('1', 'x')}\n", "begin with its number, not 'x'.*line 1"),

@@ -119,6 +119,18 @@ def test_evaluation_is_by_the_tags_that_are_predicted(tagger, tmp_path):
         evaluate(str(workdir), path)
 
 
+def test_evaluation_reads_data_of_another_scheme(tagger, tmp_path):
+    workdir, _, _ = tagger
+    sentences = made_up(20, seed=1)
+    expected = evaluate(str(workdir), write_conll(tmp_path / "iob2.conll", sentences))
+    # One entity never follows another here, so that in IOB1 all words of entities have I-.
+    iob1 = [(words, [tag.replace("B-", "I-") for tag in tags]) for words, tags in sentences]
+    path = write_conll(tmp_path / "iob1.conll", iob1)
+    with pytest.raises(UserError, match=r"scheme iob2 \(data.scheme, --scheme\)"):
+        evaluate(str(workdir), path)
+    assert evaluate(str(workdir), path, scheme="iob1") == expected
+
+
 def test_entities_of_raw_texts_have_their_characters(tagger, tmp_path):
     workdir, _, _ = tagger
     text = "Wu sees  MR  Wanda,and lake abc."
