@@ -150,7 +150,8 @@ def classifier(folder, tables, count, kind, seed):
         jit=FLAGS.precision == "float32",
     )
     if kind == "distilled":
-        config.train.teacher = os.path.join(folder, "..", "..", "teacher", f"seed-{seed}")
+        parent = os.path.dirname(os.path.dirname(folder))
+        config.train.teacher = os.path.join(parent, "teacher", f"seed-{seed}")
         if not os.path.exists(config.train.teacher):
             teacher(config.train.teacher, tables, count, "teacher", seed)
     return trained(config, folder, None if kind == "random weights" else FLAGS.pretrained)
