@@ -97,6 +97,9 @@ class Workdir:
         if not path:
             raise UserError("--workdir is required. Received: workdir=None")
         self.path = str(path).rstrip("/") or "/"
+        if ".." in self.path.split("/") and "://" not in self.path:
+            # TensorFlow removes "missing/.." from a path, and the operating system does not.
+            self.path = os.path.realpath(self.path)
         self._lock = None
         self._made = False
         self._unused = False

@@ -29,6 +29,17 @@ def workdir(tmp_path):
     return found
 
 
+def test_a_parent_in_a_path_is_that_of_the_operating_system(tmp_path):
+    (tmp_path / "elsewhere" / "below").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere" / "below")
+    for path, expected in (("missing/../run", "run"), ("link/../other", "elsewhere/other")):
+        workdir = Workdir(f"{tmp_path}/{path}")
+        workdir.create()
+        workdir.lock()
+        workdir.unlock()
+        assert (tmp_path / expected / "lock").exists()
+
+
 @pytest.mark.parametrize(
     ("found", "message"),
     [

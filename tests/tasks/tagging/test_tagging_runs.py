@@ -123,8 +123,11 @@ def test_evaluation_reads_data_of_another_scheme(tagger, tmp_path):
     workdir, _, _ = tagger
     sentences = made_up(20, seed=1)
     expected = evaluate(str(workdir), write_conll(tmp_path / "iob2.conll", sentences))
-    # One entity never follows another here, so that in IOB1 all words of entities have I-.
-    iob1 = [(words, [tag.replace("B-", "I-") for tag in tags]) for words, tags in sentences]
+    # In IOB1 the first word of an entity has I-, unless one of the same type precedes it.
+    iob1 = []
+    for words, tags in sentences:
+        pairs = zip(["O", *tags], tags, strict=False)
+        iob1.append((words, [t if t[2:] == a[2:] else t.replace("B-", "I-") for a, t in pairs]))
     path = write_conll(tmp_path / "iob1.conll", iob1)
     with pytest.raises(UserError, match=r"scheme iob2 \(data.scheme, --scheme\)"):
         evaluate(str(workdir), path)
