@@ -15,7 +15,7 @@ def _gelu(approximate):
     gelu = functools.partial(ops.gelu, approximate=approximate)
     if _KERNELS is None:
         return gelu
-    return _KERNELS.graphs.compiled_elementwise(_KERNELS.graphs.in_float32(gelu), gelu)
+    return _KERNELS.graphs.compiled(_KERNELS.graphs.in_float32(gelu), gelu)
 
 
 _gelu_tanh, _gelu_erf = _gelu(True), _gelu(False)

@@ -4,6 +4,7 @@ import pytest
 from keras import ops
 
 from keras_attn.layers.layer_norm import LayerNorm
+from keras_attn.ops import kernels
 from tests.support.layer_checks import gradients, in_a_graph
 
 EPSILON = 1e-3
@@ -54,6 +55,31 @@ def test_it_and_its_gradients_equal_the_formula(shape, policy):
         np.testing.assert_allclose(
             one / size, other / size, atol=atol / 4 if dtype == "bfloat16" else 1e-5, err_msg=name
         )
+
+
+@pytest.mark.skipif(keras.config.backend() != "tensorflow", reason="others know their shapes")
+def test_gradients_of_batches_of_unknown_length_equal_the_formula():
+    import tensorflow as tf
+
+    random, width = np.random.default_rng(0), 256
+    weights = random.normal(size=(2, width)).astype("float32")
+    layer = LayerNorm(epsilon=EPSILON)
+    layer.build((None, None, width))
+
+    def found(x, gamma, beta):
+        with tf.GradientTape() as tape:
+            tape.watch([x, gamma, beta])
+            y, _ = layer.stateless_call([gamma, beta], [], x)
+        return y, *tape.gradient(y, [x, gamma, beta], x)
+
+    signature = [tf.TensorSpec(shape) for shape in ((None, None, width), width, width)]
+    found = kernels.of_backend("tensorflow").graphs.traced(found, False, input_signature=signature)
+    for shape in (2, 3, width), (4, 1100, width):  # the last in blocks, the last of them not full
+        x = random.normal(2.0, 3.0, shape).astype("float32")
+        expected = _formula(*(a.astype("float64") for a in (x, *weights, x)))
+        for one, other in zip(found(x, *weights), expected, strict=True):
+            size = np.abs(other).max()
+            np.testing.assert_allclose(one / size, other / size, atol=1e-5)
 
 
 def test_float64_keeps_its_digits():

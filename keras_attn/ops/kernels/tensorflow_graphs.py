@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 WORTH_COMPILING = 1 << 18  # values; launching a compiled function takes 0.1 ms
-WIDE = 512  # values per row; narrower tensors of unknown length are rarely worth compiling
+WIDE = 256  # values per row; narrower tensors of unknown length are rarely worth compiling
 
 
 def traced_once(function):
@@ -149,79 +149,91 @@ def compiled(function, plain=None):
     """Compiles a function and its gradient to few passes over memory, where that pays off.
 
     Without XLA, each TensorFlow operation writes its result to memory. The gradient recomputes the
-    results.
+    results. Wide rows of an unknown number are computed in blocks of one size, because each shape
+    would be compiled.
 
     Args:
-        function: Function of tensors that returns one tensor.
+        function: Function of a tensor and others. It returns one tensor of the shape and dtype of
+            the first, each row (along the last axis) from that row of the first and the others.
         plain: Called where compilation does not pay off; defaults to `function`.
     """
-    forward, backward = _forward_and_backward(function)
+    plain = plain or function
+    backward = functools.partial(_gradients, function)
+    forward, backward = (
+        tf.function(f, jit_compile=True, autograph=False) for f in (function, backward)
+    )
 
     @traced_once
     @tf.custom_gradient
-    def both(*inputs):
-        return forward(*inputs), lambda upstream: backward(inputs, upstream)
-
-    return lambda x, *others: (both if worth_compiling(x) else plain or function)(x, *others)
-
-
-def compiled_elementwise(function, plain):
-    """As `compiled` for a function of each element, also of wide tensors of unknown length.
-
-    These are computed in blocks of one size, because each shape would be compiled.
-    """
-    forward, backward = _forward_and_backward(function)
+    def of_known_shape(*inputs):
+        return forward(*inputs), lambda upstream: backward(upstream, *inputs)
 
     @traced_once
     @tf.custom_gradient
-    def of_unknown_shape(x):
-        large = tf.size(x) >= WORTH_COMPILING
-        y = tf.cond(large, lambda: _in_blocks(forward, x), lambda: plain(x))
+    def of_unknown_shape(x, *others):
+        large = tf.size(x) >= 4 * WORTH_COMPILING  # to make up for the copies
+        y = tf.cond(
+            large,
+            lambda: _in_blocks(lambda x: [forward(x, *others)], [x.dtype], x)[0],
+            lambda: plain(x, *others),
+        )
 
         def gradient(upstream):
+            dtypes = [one.dtype for one in (x, *others)]
             return tf.cond(
                 large,
-                lambda: _in_blocks(lambda x, upstream: backward([x], upstream)[0], x, upstream),
-                lambda: _gradients(plain, [x], upstream)[0],
+                lambda: _in_blocks(lambda *rows: backward(*rows, *others), dtypes, upstream, x),
+                lambda: list(_gradients(plain, upstream, x, *others)),
             )
 
         return tf.ensure_shape(y, x.shape), gradient
 
-    of_known_shape = compiled(function, plain)
-
-    def called(x):
-        return (of_unknown_shape if _wide_of_unknown_length(x) else of_known_shape)(x)
+    def called(x, *others):
+        if worth_compiling(x):
+            return of_known_shape(x, *others)
+        return (of_unknown_shape if _wide_rows(x) else plain)(x, *others)
 
     return called
 
 
-def _wide_of_unknown_length(x):
+def _wide_rows(x):
+    """Whether `x` has wide rows of an unknown number, in a graph that XLA does not compile."""
     if not (in_graph_without_xla() and isinstance(x, tf.Tensor) and x.shape.rank):
         return False
     return (x.shape[-1] or 0) >= WIDE and not x.shape.is_fully_defined()
 
 
-def _forward_and_backward(function):
-    backward = functools.partial(_gradients, function)
-    return (tf.function(f, jit_compile=True, autograph=False) for f in (function, backward))
-
-
-def _gradients(function, inputs, upstream):
+def _gradients(function, upstream, *inputs):
     with tf.GradientTape() as tape:
         tape.watch(inputs)
         y = function(*inputs)
     return tape.gradient(y, inputs, upstream)
 
 
-def _in_blocks(function, *tensors):
-    """An elementwise function of tensors of one shape, called with `WORTH_COMPILING` elements."""
-    shape, size = tf.shape(tensors[0]), tf.size(tensors[0])
-    more = -size % WORTH_COMPILING
+def _in_blocks(function, dtypes, *tensors):
+    """Calls a function of rows with blocks of about `WORTH_COMPILING` elements.
+
+    Args:
+        function: Function of blocks of the tensors. It returns a tensor of the shape of a block,
+            and others.
+        dtypes: List of the dtypes of these.
+        *tensors: Tensors of the same shape.
+
+    Returns:
+        List of a tensor of the shape of `tensors`, and the sums of the others over blocks.
+    """
+    shape, width = tf.shape(tensors[0]), tensors[0].shape[-1]
+    rows = tf.reduce_prod(shape[:-1])
+    size = max(1, WORTH_COMPILING // width)
     blocks = [
-        tf.reshape(tf.pad(tf.reshape(x, [-1]), [[0, more]]), [-1, WORTH_COMPILING]) for x in tensors
+        tf.reshape(
+            tf.pad(tf.reshape(x, [rows, width]), [[0, -rows % size], [0, 0]]), [-1, size, width]
+        )
+        for x in tensors
     ]
-    y = tf.map_fn(lambda block: function(*block), blocks, fn_output_signature=tensors[0].dtype)
-    return tf.reshape(tf.reshape(y, [-1])[:size], shape)
+    found = tf.map_fn(lambda block: list(function(*block)), blocks, fn_output_signature=dtypes)
+    first = tf.reshape(tf.reshape(found[0], [-1, width])[:rows], shape)
+    return [first, *(tf.reduce_sum(x, axis=0) for x in found[1:])]
 
 
 def in_float32(function):
