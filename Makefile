@@ -13,7 +13,8 @@ SUDO = $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 # The baselines of benchmarks/, each in its own environment.
 BENCH = .bench-env
-transformers = torch==2.13.0 transformers==5.23.0 datasets==5.2.0 ctranslate2==4.8.5 numpy
+transformers = torch==2.13.0 transformers==5.23.0 sentence-transformers==6.2.0 datasets==5.2.0 \
+	ctranslate2==4.8.5 seqeval numpy
 keras-hub = keras-hub==0.32.0 keras==3.15.1 tensorflow==2.21.0
 model-garden = tf-models-official==2.20.0 tf_keras==2.20.1
 
