@@ -72,7 +72,7 @@ def test_folders_and_names_of_the_hub_are_distinguished(tmp_path, monkeypatch):
 
 
 def test_a_message_does_not_quote_a_whole_file():
-    message = str(UserError(f"A column is needed. Received: {'x' * 1_000_000} in a.csv"))
+    message = str(UserError(f"A column is required. Received: {'x' * 1_000_000} in a.csv"))
     assert len(message) <= LONGEST_MESSAGE
-    assert message.startswith("A column is needed.") and message.endswith(" in a.csv")
+    assert message.startswith("A column is required.") and message.endswith(" in a.csv")
     assert str(UserError("short")) == "short"

@@ -73,7 +73,7 @@ def test_a_size_sets_its_feed_forward_size():
         _choose("gpt2", "causal_lm", {"model.size": "tiny", "data.length": 8}, known)
 
 
-def test_only_a_family_with_a_position_table_extends_it():
+def test_only_a_family_with_position_embeddings_extends_them():
     fields = {"model.max_length": 64, "data.length": 48}
     found, lines = _choose("bert", "masked_lm", fields, _known("bert", max_length=32))
     assert found["max_length"] == 64 and lines == [

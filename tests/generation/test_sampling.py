@@ -36,7 +36,7 @@ def test_first_tokens_have_the_probabilities_of_the_model(options, changed):
     model, rows = Markov(4, spread=1.0), 4000
     shares = np.exp(model.logits[0, 0, BEGIN].astype("float64"))
     shares /= shares.sum()
-    if changed is None:  # both limits, of the flatter probabilities
+    if changed is None:  # both limits, of the more uniform probabilities
 
         def changed(p):
             p = p**0.5

@@ -11,9 +11,9 @@ from keras_attn.io.locks import lock_file
 
 def test_a_lock_is_held_until_it_is_closed(tmp_path):
     path = str(tmp_path / "lock")
-    held = lock_file(path, "One is needed. Received: two")
-    with pytest.raises(UserError, match=f"^One is .*two, in use by process {os.getpid()} on "):
-        lock_file(path, "One is needed. Received: two")
+    held = lock_file(path, "One lock is required. Received: two")
+    with pytest.raises(UserError, match=f"^One lock is .*two, in use by process {os.getpid()} on "):
+        lock_file(path, "One lock is required. Received: two")
     held.close()
     lock_file(path, "").close()
 

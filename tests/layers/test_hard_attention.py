@@ -156,7 +156,7 @@ def test_reinforces_gradient_is_that_of_the_expectation_over_all_draws(share, ba
         likelihood = ops.sin(ops.sum(output * ops.cast(TASTE, "float32"), axis=(1, 2)))
         return layer.reinforce_loss(likelihood, draws, update_baseline=False)
 
-    # A copy for each draw, so that the spread of their gradients tells how far off to be.
+    # A copy for each draw, so that the spread of their gradients gives the tolerance.
     copies = [np.repeat(x[None].astype("float32"), number, axis=0) for x in (LOGITS, VALUE)]
     for place, found in enumerate(gradients(loss, copies)):
         found = found * number
@@ -191,7 +191,7 @@ def test_the_baseline_follows_the_mean_after_the_loss():
     np.testing.assert_allclose(ops.convert_to_numpy(layer.baseline), baseline, 1e-6)
 
 
-def test_draws_tell_probability_and_entropy():
+def test_draws_have_their_probability_and_entropy():
     layer = make("reinforce", sample_probability=0.5)
     inputs = {**inputs_of(), "query": 2 * normal(2, 9, 5)}
     inputs["query_mask"] = np.arange(9) < np.array([[8], [9]])

@@ -63,7 +63,7 @@ def made(inputs, cell=bahdanau, **kwargs):
 
 
 def freely(layer, inputs):
-    """What the decoder tells itself, a word at a time, each by a forced pass over those before."""
+    """Greedy predictions, a word at a time, each by a forced pass over the words before."""
     ids = inputs["target_ids"][:, :1]
     for _ in range(1, inputs["target_ids"].shape[1]):
         logits = run(layer, {**inputs, "target_ids": ids})
@@ -98,7 +98,7 @@ def test_no_gradient_passes_through_the_choice_of_a_word():
             np.testing.assert_allclose(one[name], other[name], 1e-4, 1e-5, err_msg=name)
 
 
-def test_a_ratio_of_one_tells_every_step_the_target_and_so_does_evaluation():
+def test_a_ratio_of_one_gives_every_step_the_target_and_so_does_evaluation():
     inputs = inputs_of(3)
     layer = made(inputs, teacher_forcing_ratio=0.0)
     wanted = run(layer, inputs, {"training": False})

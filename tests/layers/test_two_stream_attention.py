@@ -151,6 +151,6 @@ def test_weights_are_of_both_streams_and_sum_to_one():
         ),
     ],
 )
-def test_what_cannot_be_is_told(make, message):
+def test_wrong_arguments_are_errors(make, message):
     with pytest.raises(ValueError, match=message):
         make()

@@ -71,7 +71,7 @@ def test_every_decoder_takes_and_returns_the_same(name):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_targets_of_a_source_go_on_from_one_another(name):
+def test_targets_of_a_source_continue_from_one_another(name):
     model = MODELS[name]()
     cache, memory = model.start_decoding(SOURCE, 3, rows=2)
     swapped = np.array([1, 0, 2, 2])

@@ -275,7 +275,7 @@ def test_documents_of_a_row_are_as_alone(batch):
     np.testing.assert_allclose(losses[0], losses[1], 1e-5)
 
 
-def test_labels_that_are_given_are_those_that_follow(batch):
+def test_explicit_labels_equal_the_tokens_that_follow(batch):
     model, ids = make_model(), batch["token_ids"][:1]
     given = {"token_ids": ids[:, :-1], "label": ids[:, 1:]}
     losses = [float(model.compute_loss(x=x, y_pred=model(x))) for x in (given, {"token_ids": ids})]

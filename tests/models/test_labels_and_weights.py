@@ -65,7 +65,7 @@ def test_weights_of_anything_else_are_refused(name, shape):
         numbers(make(), {**batch, "sample_weight": np.ones(shape, "float32")})
 
 
-def test_numbers_to_tell_may_be_a_column():
+def test_numbers_to_predict_may_be_a_column():
     make, batch = MODELS["machine"]
     model = make()
     expected = numbers(model, batch)

@@ -100,9 +100,9 @@ def test_the_loss_is_the_mean_of_both_cross_entropies():
         (wanted.mean(1) * weighted["sample_weight"]).sum() / 3.5,
         1e-5,
     )
-    guessed = numpy(outputs["span_logits"]).argmax(1)
-    right = (guessed == batch["label"]).all(1)
-    total, weight = model.metric_sums(outputs, {**batch, "label": guessed})["span_accuracy"]
+    predicted = numpy(outputs["span_logits"]).argmax(1)
+    right = (predicted == batch["label"]).all(1)
+    total, weight = model.metric_sums(outputs, {**batch, "label": predicted})["span_accuracy"]
     assert (numpy(total), numpy(weight)) == (4, 4)
     total, _ = model.metric_sums(outputs, batch)["span_accuracy"]
     assert numpy(total) == right.sum()

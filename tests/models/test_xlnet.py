@@ -97,7 +97,7 @@ def test_the_query_stream_does_not_know_its_token(inputs):
     without["token_ids"] = without["token_ids"].copy()
     without["token_ids"][0, 4] += 1
     found = array(model(without)["query_output"])
-    # By two layers others tell of it: that is why an order is needed.
+    # Through two layers others contain it, which is why an order is required.
     assert np.abs(found[0, 0] - wanted[0, 0]).max() > 1e-7
 
 
@@ -276,7 +276,7 @@ def test_half_precision_is_near_and_compiles(inputs, dtype):
 
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="its graphs are tested")
 @pytest.mark.parametrize("memory, dropout", quick([(0, 0.0), (8, 0.0), (8, 0.1)]))
-def test_gradients_are_the_same_bits_each_time(memory, dropout):
+def test_gradients_are_bitwise_identical_each_time(memory, dropout):
     import tensorflow as tf
 
     random = np.random.default_rng(0)
@@ -374,7 +374,7 @@ def test_it_learns_with_fit_what_is_beside_each_token():
         ({"memory_length": -1}, "memory_length must be a non-negative integer"),
     ],
 )
-def test_sizes_that_cannot_be_are_told_at_once(options, message):
+def test_impossible_sizes_are_errors_at_once(options, message):
     with pytest.raises(ValueError, match=message):
         XLNet(**{"vocabulary_size": 9, "num_layers": 1, "hidden_dim": 8, "num_heads": 2, **options})
 

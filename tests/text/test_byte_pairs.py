@@ -98,7 +98,7 @@ def test_what_it_writes_it_reads_and_so_do_files_of_openai(tokenizer, tmp_path):
         ('{"a": 0}', "", "all bytes"),
     ],
 )
-def test_files_of_something_else_are_told(tmp_path, vocabulary, merges, message):
+def test_files_of_something_else_are_errors(tmp_path, vocabulary, merges, message):
     ids = {piece: number for number, piece in enumerate([*_bytes(), END_OF_TEXT])}
     (tmp_path / "vocab.json").write_text(vocabulary or json.dumps(ids), encoding="utf-8")
     (tmp_path / "merges.txt").write_text(merges)

@@ -130,8 +130,8 @@ def test_words_begin_where_the_authors_say():
 
 
 def test_text_comes_back_but_for_what_is_made_plain(tokenizer):
-    texts = TEXTS[:9] + ["In  1900, the\told ``house''"]
-    wanted = TEXTS[:9] + ['In 1900, the old "house"']
+    texts = TEXTS[:9] + ["In  1900, the\tred ``house''"]
+    wanted = TEXTS[:9] + ['In 1900, the red "house"']
     rows = [[*row, tokenizer.sep_id, tokenizer.cls_id] for row in _rows(*tokenizer.encode(texts))]
     assert tokenizer.decode(rows) == wanted
 

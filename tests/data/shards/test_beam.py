@@ -94,7 +94,7 @@ def test_a_runner_gives_the_same_shards_and_index(tmp_path, options):
 
 @needs_beam
 @MODES
-def test_after_a_kill_a_runner_goes_on_with_what_is_missing(tmp_path, options):
+def test_after_a_kill_a_runner_writes_what_is_missing(tmp_path, options):
     source, _ = write_files(tmp_path / "text", documents=3000)
     unbroken = run(source, tmp_path / "unbroken", tokens_per_shard=10_000)
     folder = tmp_path / "killed"

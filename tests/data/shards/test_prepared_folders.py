@@ -47,7 +47,7 @@ def test_after_a_kill_it_goes_on_and_ends_with_the_same_shards(tmp_path):
     assert not list(folder.glob("*.unfinished"))
 
 
-def test_the_same_call_again_does_nothing_and_another_source_starts_anew(tmp_path):
+def test_the_same_call_again_does_nothing_and_another_source_replaces_the_folder(tmp_path):
     source, files = write_files(tmp_path / "text", files=2)
     folder = tmp_path / "shards"
     index = run(source, folder)

@@ -121,7 +121,7 @@ def test_a_quote_that_nothing_closes_takes_its_row_alone(tmp_path, after):
     assert format_counts(rows.skipped) == "1 skipped (1 csv)"
 
 
-def test_all_lines_of_a_row_with_a_wrong_quote_are_counted_and_told(tmp_path):
+def test_all_lines_of_a_row_with_a_wrong_quote_are_counted_and_named(tmp_path):
     path = write_table(
         tmp_path / "rows.csv", 'text,label\n"two\nlines"x,1\ngood,1\n"more\nlines",0\n'
     )
@@ -152,13 +152,13 @@ def test_what_is_no_encoding_of_text_isrefused(tmp_path, encoding):
         read_table(str(tmp_path / "a.tsv"), text="text", encoding=encoding)
 
 
-def test_utf_16_that_does_not_say_which_is_told(tmp_path):
+def test_utf_16_without_a_byte_order_is_an_error(tmp_path):
     (tmp_path / "a.tsv").write_bytes("text\nx\n".encode("utf-16-le"))
     with pytest.raises(UserError, match="Cannot decode .*a.tsv as utf-16"):
         read_table(str(tmp_path / "a.tsv"), text="text", encoding="utf-16")
 
 
-def test_rows_without_a_label_are_told_and_can_be_left_out(tmp_path):
+def test_rows_without_a_label_are_named_and_can_be_left_out(tmp_path):
     path = write_table(tmp_path / "a.tsv", "text\tlabel\na\tx\nb\t\nc\t  \nd\ty\n")
     columns = {"text": "text", "label": "label"}
     with pytest.raises(UserError, match="in column 'label'. Set data.on_bad_text=.*a.tsv, line 3"):

@@ -81,7 +81,7 @@ def test_prose_is_kept_and_what_is_no_prose_is_dropped():
         ("", False),
     ],
 )
-def test_english_is_told_from_code_and_other_languages(text, english):
+def test_english_is_distinguished_from_code_and_other_languages(text, english):
     assert is_english(text) is english
 
 
@@ -114,7 +114,7 @@ def _text(number):
     # Differs from the text of another number in its first words.
     names = "abcdefghij"
     words = " ".join(names[int(digit)] * 3 for digit in str(number))
-    return f"Computes the {words} of it and returns what the caller has to be told about it."
+    return f"Computes the {words} of it and returns what the caller has to know about it."
 
 
 def test_modules_are_read_in_order_and_never_run(installation):

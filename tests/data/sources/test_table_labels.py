@@ -58,7 +58,7 @@ def test_a_label_that_is_no_value_is_a_missing_label(tmp_path, label):
         (["text,3", "a film,0", "b film,1"], "no"),
     ],
 )
-def test_lines_of_names_are_told_from_rows_by_their_labels(tmp_path, lines, expected):
+def test_headers_are_distinguished_from_rows_by_their_labels(tmp_path, lines, expected):
     (tmp_path / "a.csv").write_text("\n".join(lines))
     table = read_table(str(tmp_path / "a.csv"), text=0, label=1)
     assert table.find_headers() == expected
@@ -77,7 +77,7 @@ def test_every_file_has_its_own_line_of_names(tmp_path):
     assert read_table(names, text=0, label=1).find_headers() == "no"
 
 
-def test_a_line_of_names_of_lists_of_labels_is_told_by_its_labels(tmp_path):
+def test_a_header_of_lists_of_labels_is_found_by_its_labels(tmp_path):
     (tmp_path / "a.tsv").write_text("what\ttags\na\tx,y\nb\ty\nc\tx\n")
     table = read_table(str(tmp_path / "a.tsv"), text=0, label=1)
     assert [table.find_headers(separator) for separator in (",", None)] == ["maybe", "no"]

@@ -180,7 +180,7 @@ def test_alignments_are_of_the_tokens(translator):
     assert best["source_tokens"][-1] == best["tokens"][-1] == "</s>"
 
 
-def test_results_tell_what_sacrebleu_counted(translator):
+def test_results_have_what_sacrebleu_counted(translator):
     _, results, _ = translator
     assert "case:mixed" in results["bleu_signature"] and "tok:13a" in results["bleu_signature"]
     assert "nc:6" in results["chrf_signature"]
