@@ -11,6 +11,8 @@ import torch
 from sentence_transformers import SentenceTransformer, losses
 from torch.utils.data import DataLoader
 
+from benchmarks.contenders.pytorch_optimizer import adamw
+
 
 def main():
     with open(sys.argv[1]) as file:
@@ -42,14 +44,7 @@ def read(path):
 
 def train(model, batches, options):
     """Returns the loss of each step, and the seconds from the first step to its end."""
-    kernels = [p for p in model.parameters() if p.ndim > 1]
-    others = [p for p in model.parameters() if p.ndim <= 1]
-    optimizer = torch.optim.AdamW(
-        [{"params": kernels, "weight_decay": 0.01}, {"params": others, "weight_decay": 0.0}],
-        lr=options["learning_rate"],
-        eps=1e-6,
-        fused=True,
-    )
+    optimizer = adamw(model, options["learning_rate"], epsilon=1e-6)
     loss_of = losses.MultipleNegativesRankingLoss(model, scale=1 / options["temperature"])
     steps, warmup = options["steps"], options["warmup_fraction"]
 

@@ -14,6 +14,7 @@ from transformers import (
 from transformers.trainer_pt_utils import get_length_grouped_indices
 
 from benchmarks.contenders.finetuning import epoch
+from benchmarks.contenders.pytorch_optimizer import adamw
 from benchmarks.interleaved import serve
 
 
@@ -47,13 +48,7 @@ def prepare(options):
             num_labels=2,
         )
     ).train()
-    kernels = [p for p in model.parameters() if p.ndim > 1]
-    others = [p for p in model.parameters() if p.ndim <= 1]
-    optimizer = torch.optim.AdamW(
-        [{"params": kernels, "weight_decay": epoch.DECAY}, {"params": others, "weight_decay": 0.0}],
-        eps=epoch.EPSILON,
-        fused=True,
-    )
+    optimizer = adamw(model, 1e-3, epoch.DECAY, epoch.EPSILON)
     rates, widths = epoch.learning_rates(len(rows)), []
     order = torch.randperm(len(rows)).tolist()
     if options["grouped"]:

@@ -4,6 +4,7 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from benchmarks.contenders.gpt2.sizes import END, POSITIONS, VOCABULARY, random_ids
+from benchmarks.contenders.pytorch_optimizer import adamw
 from benchmarks.interleaved import check_length, serve
 
 
@@ -30,13 +31,7 @@ def prepare(options):
 
 def _steps(model, ids, options):
     model.train()
-    kernels = [p for p in model.parameters() if p.ndim > 1]
-    others = [p for p in model.parameters() if p.ndim <= 1]
-    optimizer = torch.optim.AdamW(
-        [{"params": kernels, "weight_decay": 0.01}, {"params": others, "weight_decay": 0.0}],
-        lr=1e-4,
-        fused=True,
-    )
+    optimizer = adamw(model)
 
     def loss_of():
         return model(ids, labels=ids, use_cache=False).loss

@@ -5,6 +5,7 @@ from torch.nn import functional
 from transformers import ModernBertConfig, ModernBertForMaskedLM
 
 from benchmarks.contenders.pretraining.batch import VOCABULARY, synthetic_batch
+from benchmarks.contenders.pytorch_optimizer import adamw
 from benchmarks.interleaved import serve
 from benchmarks.process_memory import read_memory, reset_peak
 
@@ -24,13 +25,7 @@ def prepare(options):
         **special,
     )
     model = ModernBertForMaskedLM(config).train()
-    kernels = [p for p in model.parameters() if p.ndim > 1]
-    others = [p for p in model.parameters() if p.ndim <= 1]
-    optimizer = torch.optim.AdamW(
-        [{"params": kernels, "weight_decay": 0.01}, {"params": others, "weight_decay": 0.0}],
-        lr=1e-4,
-        fused=True,
-    )
+    optimizer = adamw(model)
     batch = {
         name: torch.as_tensor(value)
         for name, value in synthetic_batch(

@@ -9,6 +9,7 @@ from torch.nn import functional
 from transformers import BertConfig, BertForPreTraining
 
 from benchmarks.contenders.pretraining.batch import VOCABULARY, synthetic_batch
+from benchmarks.contenders.pytorch_optimizer import adamw
 from benchmarks.interleaved import serve
 
 
@@ -28,13 +29,7 @@ def prepare(options):
             attention_probs_dropout_prob=options["dropout"],
         )
     ).train()
-    kernels = [p for p in model.parameters() if p.ndim > 1]
-    others = [p for p in model.parameters() if p.ndim <= 1]
-    optimizer = torch.optim.AdamW(
-        [{"params": kernels, "weight_decay": 0.01}, {"params": others, "weight_decay": 0.0}],
-        lr=1e-4,
-        fused=True,
-    )
+    optimizer = adamw(model)
     batch = {
         name: torch.as_tensor(value)
         for name, value in synthetic_batch(

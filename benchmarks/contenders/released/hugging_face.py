@@ -17,6 +17,8 @@ from transformers import (
     get_linear_schedule_with_warmup,
 )
 
+from benchmarks.contenders.pytorch_optimizer import adamw
+
 
 def main():
     with open(sys.argv[1]) as file:
@@ -81,13 +83,7 @@ def encode_words(tokenizer, ids, length, words, tags):
 
 
 def train(model, batches, options):
-    kernels = [p for p in model.parameters() if p.ndim > 1]
-    others = [p for p in model.parameters() if p.ndim <= 1]
-    optimizer = torch.optim.AdamW(
-        [{"params": kernels, "weight_decay": 0.01}, {"params": others, "weight_decay": 0.0}],
-        lr=options["learning_rate"],
-        fused=True,
-    )
+    optimizer = adamw(model, options["learning_rate"])
     steps = int(len(batches) * options["epochs"])
     schedule = get_linear_schedule_with_warmup(optimizer, steps // 10, steps)
     model.train()
