@@ -25,6 +25,17 @@ from tests.support.fake_step import (
 from tests.support.small_shards import make_tokenizer, mixed_shards, prepare
 
 
+def run_with_stops(folder, stops, **options):
+    """Returns the trainer of a run that SIGTERM stopped after these steps, and that then ended."""
+    for stop in stops:
+        step = FakeStep(at_step={stop: lambda: signal.raise_signal(signal.SIGTERM)})
+        with pytest.raises(Stopped):
+            trainer_of(folder, step, **options).run()
+    trainer = trainer_of(folder, **options)
+    trainer.run()
+    return trainer
+
+
 def test_the_trainer_runs_every_step_once_and_saves_and_evaluates_when_due(tmp_path, monkeypatch):
     monkeypatch.setattr(trainer_module, "SECONDS_PER_CALL", 1e9)
     evaluated = []
@@ -109,12 +120,7 @@ def test_the_mean_of_checkpoints_does_not_depend_on_interruptions(tmp_path, monk
     # After steps 10, 15 and 18 the weights are the sums of the previous steps.
     assert kernel_of(whole) == np.mean([55, 120, 171]).astype("float32")
     assert len(evaluated) == 2  # the weights of the last step, and the mean
-    for stop in (7, 11, 16):
-        step = FakeStep(at_step={stop: lambda: signal.raise_signal(signal.SIGTERM)})
-        with pytest.raises(Stopped):
-            trainer_of(tmp_path / "broken", step, **options).run()
-    broken = trainer_of(tmp_path / "broken", **options)
-    broken.run()
+    broken = run_with_stops(tmp_path / "broken", (7, 11, 16), **options)
     assert kernel_of(broken) == kernel_of(whole)
     again = trainer_of(tmp_path / "whole", **options)
     evaluated.clear()
@@ -142,12 +148,7 @@ def test_the_mean_over_the_end_of_a_run_does_not_depend_on_interruptions(tmp_pat
     wanted = np.mean([n * (n + 1) / 2 for n in (14, 16, 18, 20)])
     assert kernel_of(whole) == pytest.approx(wanted)
     assert len(evaluated) == 2  # the weights of the last step, and the mean
-    for stop in (3, 13, 15, 17):
-        step = FakeStep(at_step={stop: lambda: signal.raise_signal(signal.SIGTERM)})
-        with pytest.raises(Stopped):
-            trainer_of(tmp_path / "broken", step, **options).run()
-    broken = trainer_of(tmp_path / "broken", **options)
-    broken.run()
+    broken = run_with_stops(tmp_path / "broken", (3, 13, 15, 17), **options)
     assert kernel_of(broken) == kernel_of(whole)
     again = trainer_of(tmp_path / "whole", **options)
     again.run()
