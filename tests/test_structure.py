@@ -81,6 +81,25 @@ def test_test_modules_are_independent():
     assert importing == [], "move what is shared to tests/support"
 
 
+def test_tests_import_no_flag_twice():
+    tests = sorted(pathlib.Path(__file__).parent.rglob("test_*.py"))
+    modules = {
+        found.replace(".", "/")
+        for path in tests
+        for found in re.findall(r"^ *from (benchmarks[\w.]*) import", path.read_text(), re.MULTILINE)
+    }
+    # `from folder import module`, too
+    paths = [path for m in modules for path in PACKAGE.parent.glob(f"{m}.py")]
+    paths += [path for m in modules for path in PACKAGE.parent.glob(f"{m}/*.py")]
+    assert paths
+    names = [
+        name
+        for path in set(paths)
+        for name in re.findall(r"^flags\.DEFINE_\w+\(\s*\"(\w+)", path.read_text(), re.MULTILINE)
+    ]
+    assert sorted(set(names)) == sorted(names), "define flags under `if __name__ == '__main__'`"
+
+
 def test_every_member_declares_what_its_contract_names():
     for name in FAMILIES:
         fields, family = FAMILIES.fields(name), FAMILIES[name]

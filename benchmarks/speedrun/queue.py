@@ -28,12 +28,6 @@ from keras_attn.cli.command_line import run_command
 from keras_attn.errors import UserError
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("runs", None, "JSON file of the runs.", required=True)
-flags.DEFINE_string("text", None, "data.train of all runs.", required=True)
-flags.DEFINE_string("held_out", None, "Files of the held-out text.", required=True)
-flags.DEFINE_string("output", None, "Folder of the workdirs and results.", required=True)
-flags.DEFINE_list("minutes", ["10"], "Minutes of training.")
-flags.DEFINE_integer("seeds", 1, "Runs per name and time.", lower_bound=1)
 
 
 def main():
@@ -179,4 +173,10 @@ def draw(found, path):
 
 
 if __name__ == "__main__":
+    flags.DEFINE_string("runs", None, "JSON file of the runs.", required=True)
+    flags.DEFINE_string("text", None, "data.train of all runs.", required=True)
+    flags.DEFINE_string("held_out", None, "Files of the held-out text.", required=True)
+    flags.DEFINE_string("output", None, "Folder of the workdirs and results.", required=True)
+    flags.DEFINE_list("minutes", ["10"], "Minutes of training.")
+    flags.DEFINE_integer("seeds", 1, "Runs per name and time.", lower_bound=1)
     run_command(main, __doc__)
