@@ -1,4 +1,7 @@
-"""Config files: packaged ones by name, others by path, with an argument of `get_config`."""
+"""Config files: packaged ones by name, others by path, with an argument of `get_config`.
+
+`ml_collections.config_flags` reads files by path only, and shows an error in a file as a traceback.
+"""
 
 import inspect
 import os

@@ -133,6 +133,7 @@ class ElectraPretrainer(TaskModel, keras.Model):
     OUTPUT_BIAS = "mlm_bias"  # weight that may start from log frequencies of tokens
     # Paths of the weights of the backbone that the generator shares.
     SHARED = ("token_embedding", "segment_embedding", "position_embedding/embeddings")
+    GENERATOR_TASK = "masked_lm"
     generator_arguments = staticmethod(generator_arguments)
 
     def __init__(

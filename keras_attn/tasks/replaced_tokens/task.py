@@ -71,9 +71,9 @@ class ReplacedTokens(Task):
 
     def for_task(self, trained, task):
         fraction = trained.heads["generator_fraction"]
-        if task != "masked_lm" or fraction is None:
-            return trained
         model, backbone = trained.family.model_class(self.name), trained.family.backbone_name
+        if task != model.GENERATOR_TASK or fraction is None:
+            return trained
         paths = {f"{backbone}/{name}": f"{backbone}/{name}" for name in model.SHARED}
         paths |= {
             path.removeprefix(_GENERATOR): path
