@@ -8,12 +8,14 @@ cell is a data set, a number of training examples and a model. The default run s
 the model and the seed; the sweep multiplies the default learning rate by each of --rates and the
 default number of epochs by each of --epochs. The best run of the sweep is selected by its mean over
 seeds on the same validation set that it is measured on; this selection bias favors the sweep.
-Results in --output are reused.
+With --alternative, each of these values of a field is compared with the default instead. Results in
+--output are reused.
 """
 
 import contextlib
 import io
 import itertools
+import json
 import os
 import shutil
 
@@ -42,32 +44,58 @@ flags.DEFINE_list("rows", ["200", "1000", "5000", "all"], "Numbers of training e
 flags.DEFINE_integer("seeds", 2, "Runs per setting.", lower_bound=1)
 flags.DEFINE_list("rates", ["0.3", "1", "3"], "Factors of the default learning rate.")
 flags.DEFINE_list("epochs", ["1", "3"], "Factors of the default number of epochs.")
+flags.DEFINE_multi_string("alternative", [], "FIELD=VALUE: a value other than the default.")
 flags.DEFINE_enum("precision", "float32", ["float32", "mixed_bfloat16"], "Precision of all runs.")
 
 
 def main():
+    models = [pair.split("=", 1) for pair in FLAGS.models.split(";")]
+    cells = itertools.product(models, FLAGS.sets, FLAGS.rows)
+    if FLAGS.alternative:
+        print("| model | set | examples | default | field | accuracy − default |")
+        print("|---|---|---|---|---|---|")
+        for (model, source), name, rows in cells:
+            alternatives(model, source, name, rows)
+        return
     print("accuracy in %: default, best of the sweep, and the factors of rate and epochs there\n")
     print(
         "| model | set | examples | bag of bigrams | default | best of sweep | rate | epochs | "
         "default − best |\n|---|---|---|---|---|---|---|---|---|"
     )
-    models = [pair.split("=", 1) for pair in FLAGS.models.split(";")]
-    for (model, source), name, rows in itertools.product(models, FLAGS.sets, FLAGS.rows):
+    for (model, source), name, rows in cells:
         cell(model, source, name, rows)
+
+
+def alternatives(model, source, name, rows):
+    """Prints a row for each alternative, if the data set has that many training examples."""
+    default, first = mean(model, source, name, rows)
+    if first["count"] is None:
+        return
+    for alternative in FLAGS.alternative:
+        accuracy, _ = mean(model, source, name, rows, alternative=alternative)
+        print(
+            f"| {model} | {name} | {first['count']:,} | {100 * default:.1f} | `{alternative}` | "
+            f"{100 * (accuracy - default):+.1f} |",
+            flush=True,
+        )
+
+
+def mean(model, source, name, rows, rate=1.0, epochs=1.0, alternative=""):
+    """Returns the mean accuracy of all seeds, and the results of the first."""
+    runs = [
+        run(model, source, name, rows, seed, rate, epochs, alternative)
+        for seed in range(FLAGS.seeds)
+    ]
+    return sum(found["accuracy"] for found in runs) / len(runs), runs[0]
 
 
 def cell(model, source, name, rows):
     """Prints the row of a cell, if the data set has that many training examples."""
-
-    def mean(rate, epochs):
-        runs = [run(model, source, name, rows, seed, rate, epochs) for seed in range(FLAGS.seeds)]
-        return sum(found["accuracy"] for found in runs) / len(runs), runs[0]
-
-    default, first = mean(1.0, 1.0)
+    default, first = mean(model, source, name, rows)
     if first["count"] is None:
         return
     settings = [tuple(map(float, pair)) for pair in itertools.product(FLAGS.rates, FLAGS.epochs)]
-    sweep = {setting: mean(*setting)[0] for setting in settings}
+    sweep = {setting: mean(model, source, name, rows, *setting)[0] for setting in settings}
     best = max(sweep, key=sweep.get)
     print(
         f"| {model} | {name} | {first['count']:,} | {100 * first['bag_of_bigrams']:.1f} | "
@@ -77,18 +105,21 @@ def cell(model, source, name, rows):
     )
 
 
-def run(model, source, name, rows, seed, rate, epochs):
+def run(model, source, name, rows, seed, rate=1.0, epochs=1.0, alternative=""):
     """Returns the results of one run; `count` is None if the data set has fewer examples."""
-    folder = os.path.join(FLAGS.output, model, name, rows, f"rate-{rate:g}-epochs-{epochs:g}")
+    setting = alternative or f"rate-{rate:g}-epochs-{epochs:g}"
+    folder = os.path.join(FLAGS.output, model, name, rows, setting)
     settings = {"source": source, "precision": FLAGS.precision}
     return cached(
         os.path.join(folder, f"seed-{seed}", "result.json"),
         settings,
-        lambda: finetune_once(f"{folder}/seed-{seed}/run", source, name, rows, seed, rate, epochs),
+        lambda: finetune_once(
+            f"{folder}/seed-{seed}/run", source, name, rows, seed, rate, epochs, alternative
+        ),
     )
 
 
-def finetune_once(workdir, source, name, rows, seed, rate, epochs):
+def finetune_once(workdir, source, name, rows, seed, rate, epochs, alternative):
     from keras_attn import finetune
     from keras_attn.io.json_files import read_json
 
@@ -97,6 +128,11 @@ def finetune_once(workdir, source, name, rows, seed, rate, epochs):
         return {"count": None, "accuracy": 0.0}
     pretrained = None if source.startswith("size:") else source
     config.train.precision = FLAGS.precision
+    if alternative:
+        field, value = alternative.split("=", 1)
+        with contextlib.suppress(ValueError):
+            value = json.loads(value)
+        config.update_from_flattened_dict({field: value})
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         if (rate, epochs) != (1.0, 1.0):  # factors of the values that the default run chose
             chosen = default_result(name, rows, seed, source)
@@ -119,7 +155,7 @@ def default_result(name, rows, seed, source):
     model = next(
         pair.split("=", 1)[0] for pair in FLAGS.models.split(";") if pair.split("=", 1)[1] == source
     )
-    return run(model, source, name, rows, seed, 1.0, 1.0)
+    return run(model, source, name, rows, seed)
 
 
 def config_of(name, rows, seed, source):
