@@ -47,7 +47,7 @@ PRETRAINING = [
     ({"train.batch_size": 7}, "train.batch_size=7, train.accumulate=2"),
     ({"train.learning_rate": -1.0}, "train.learning_rate=-1.0"),
     ({"train.learning_rate": float("nan")}, "train.learning_rate=nan"),
-    ({"train.optimizer": "adam"}, "adamw, lamb. Received: train.optimizer=adam"),
+    ({"train.optimizer": "adam"}, "adamw, lamb, muon. Received: train.optimizer=adam"),
     ({"train.schedule": "liner"}, "inverse_sqrt, wsd. Received: train.schedule=liner"),
     (
         {"train.schedule": "wsd", "train.warmup_fraction": 0.5, "train.decay_fraction": 0.6},
