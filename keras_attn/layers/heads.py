@@ -282,11 +282,13 @@ class Heads:
 
     def output(self, heads):
         """Projects heads `(B, H, T, V)` to the output `(B, T, output_dim)`."""
-        return self.merge_and_project(ops.transpose(heads, (0, 2, 1, 3)))
+        rows, _, length, _ = ops.shape(heads)
+        # With one head, tf2onnx drops the transpose: sizes taken after it would be wrong.
+        return self.merge_and_project(ops.transpose(heads, (0, 2, 1, 3)), (rows, length))
 
-    def merge_and_project(self, heads):
-        """Projects heads `(B, T, H, V)` to the output `(B, T, output_dim)`."""
-        heads = ops.reshape(heads, (*ops.shape(heads)[:2], self.projection_dims["value"]))
+    def merge_and_project(self, heads, outer):
+        """Projects heads `(B, T, H, V)` to the output `(B, T, output_dim)`; `outer` is (B, T)."""
+        heads = ops.reshape(heads, (*outer, self.projection_dims["value"]))
         return linear(heads, self.output_kernel, self.output_bias)
 
     def make_cache(self, batch_size, length, dtype):

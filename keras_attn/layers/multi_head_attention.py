@@ -324,7 +324,7 @@ class MultiHeadAttention(CheckedLayer):
                 bias = self.heads.biases[0]
                 bias = None if bias is None else ops.reshape(bias, shape[2:])
                 heads = short_self_attention(packed, bias, mask, dropout, self.seed_generator)
-                return self.heads.merge_and_project(heads)
+                return self.heads.merge_and_project(heads, shape[:2])
         sources = {"query": query}
         if memory is None:
             sources |= {"key": key, "value": value}

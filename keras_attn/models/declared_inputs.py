@@ -1,6 +1,7 @@
 """The dictionary of inputs of a model."""
 
 import contextvars
+import importlib.util
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -87,7 +88,7 @@ class DeclaredInputs(_Model):
             filepath: Path of the folder or file to write.
             format: `"tf_saved_model"`, `"onnx"`, which on TensorFlow requires tf2onnx
                 (`pip install 'keras-attn[onnx]'`), or another format of Keras. ONNX Runtime cannot
-                load the ONNX files of `GPT2LanguageModel` and `XLNetPretrainer`.
+                load the ONNX file of `XLNetPretrainer`.
             verbose: Whether to print the endpoints.
             input_signature: Structure of `keras.InputSpec`. By default, the inputs of the latest
                 call except labels and weights, with ids and masks as int32; if the model was never
@@ -97,6 +98,8 @@ class DeclaredInputs(_Model):
         if not self.built:
             self.build()
         signature = [self.export_specs()] if input_signature is None else input_signature
+        if format == "onnx" and _KERNELS is not None and importlib.util.find_spec("tf2onnx"):
+            importlib.import_module(f"{kernels.__name__}.tensorflow_onnx")
         token = _EXPORTING.set(True)
         try:
             return super().export(

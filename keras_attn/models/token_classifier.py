@@ -15,6 +15,7 @@ from keras_attn.ops.arguments import (
     require_rates,
     require_sizes,
 )
+from keras_attn.ops.crf import best_tags
 from keras_attn.ops.divergence import softmax_divergence
 from keras_attn.types import Shape, Tensor
 
@@ -176,7 +177,7 @@ class TokenClassifier(TaskModel, keras.Model):
         if self.crf:
             tags, _ = self.crf_layer.decode(logits, mask=_first_tokens(inputs))
         else:
-            tags = ops.cast(ops.argmax(logits, axis=-1), "int32")
+            tags = best_tags(logits)
         probabilities = self.probabilities(logits, inputs)
         chosen = ops.take_along_axis(probabilities, ops.expand_dims(tags, -1), axis=-1)
         return {"tags": tags, "tag_probabilities": ops.squeeze(chosen, -1)}

@@ -154,7 +154,7 @@ def viterbi(scores):
     def step(x, states):
         previous, total = states
         row, real = ops.take(before, previous, axis=0), x[:, -1] > 0
-        tag = ops.cast(ops.argmax(row + x[:, :number], axis=-1), "int32")
+        tag = best_tags(row + x[:, :number])
         chosen = ops.take_along_axis(row + x[:, number:-1], tag[:, None], axis=1)[:, 0]
         states = ops.where(real, tag, previous), total + ops.where(real, chosen, 0.0)
         return ops.where(real, tag, 0)[:, None], states
@@ -165,6 +165,14 @@ def viterbi(scores):
     tags, (last, total) = run_time_loop(step, sequence, (none, zero))
     end = ops.concatenate([scores.end, ops.zeros((1,), "float32")], axis=0)
     return tags[..., 0], total + ops.take(end, last, axis=0)
+
+
+def best_tags(scores: Tensor) -> Tensor:
+    """Returns the index of the largest score on the last axis, the first of equal ones, int32.
+
+    `ops.argmax` of floats cannot be exported to ONNX.
+    """
+    return ops.cast(ops.top_k(scores, 1)[1][..., 0], "int32")
 
 
 def _messages_from_later(scores, reduce):

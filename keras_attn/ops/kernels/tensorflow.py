@@ -320,9 +320,11 @@ class _LossBlocks:
             logits = tf.cast(rows, tf.int64) * table.shape[0]
             self.last = tf.minimum(rows, tf.cast((logits + most - 1) // most, tf.int32)) - 1
             self.last = tf.maximum(self.last, 0)
+            # Not empty, for the update of a row.
+            self.size = tf.maximum((rows + self.last) // (self.last + 1), 1)
         else:
             self.last = block_count(rows, table.shape[0], most) - 1
-        self.size = (rows + self.last) // (self.last + 1)
+            self.size = (rows + self.last) // (self.last + 1)
         self.labels, self.hidden = self._in_blocks(labels), self._in_blocks(hidden)
         self.teacher = teacher and (self._in_blocks(teacher[0]), *teacher[1:])
 
@@ -332,14 +334,19 @@ class _LossBlocks:
         last = self._statistics(self.last, products)
         if self._is_one():
             return last[None], products
-        found = tf.TensorArray(tf.float32, self.last + 1, element_shape=last.shape)
+        # No TensorArray: tf2onnx supports no write to it after a loop.
         (found,) = _loop(
             0,
             self.last,
-            lambda i, found: (i + 1, found.write(i, self._statistics(i, self._products(i)))),
-            (found,),
+            lambda i, found: (
+                i + 1,
+                tf.tensor_scatter_nd_update(
+                    found, [[i]], self._statistics(i, self._products(i))[None]
+                ),
+            ),
+            (tf.tile(last[None], (self.last + 1, 1, 1)),),
         )
-        return found.write(self.last, last).stack(), products
+        return found, products
 
     def backward(self, statistics, products, upstream):
         """Gradients of hidden, table and bias."""
