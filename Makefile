@@ -26,7 +26,7 @@ help:
 	@echo 'make demo-real     finetune the released MiniLM on your files, given in ARGS'
 	@echo 'make test          unit tests; 4 to 8 minutes on 2 cores'
 	@echo 'make test-thorough more cases of the unit tests: every layer under XLA and in every precision'
-	@echo 'make test-runs     integration tests, which train for seconds; more than half an hour'
+	@echo 'make test-runs     integration tests, short training runs; more than half an hour'
 	@echo 'make test-browser  tests of the report and the attention page in headless Chromium; installs it as root if missing'
 	@echo 'make test-slow     long tests, in two parts:'
 	@echo 'make test-slow-commands  interrupted runs, several workers, examples, packages'

@@ -28,7 +28,15 @@ BANNED = {
     r"\b(refused|asked|given|needed|taken) are\b": "a sentence with its subject first",
     r"\bis needed\. Received\b": "requires, is required",
     r"\bwithout:": "if unset",
-    r"\bword pieces\b(?!_)": "WordPiece tokens, subwords",
+    r"\bword pieces\b(?!_)|\bpieces of it\b": "WordPiece tokens, subwords",
+    r"\btoken of the whole text\b": "[CLS], special token",
+    r"\b(without a|(that have|with) no) pieces?\b": "padded vocabulary",
+    r"\bthe usual\b|\bwhat is said\b": "default, option",
+    r"(?<!\(the )\bfolder of a run\b": "workdir",
+    r"\bwhole files\b": "atomic write",
+    r"\brows of a step\b": "batch, micro-batch",
+    r"\bnumbers? by which\b": "model selection, selection bias",
+    r"\b(that|which) train for seconds\b": "short training runs, integration tests",
 }
 # Files about the words themselves.
 EXEMPT = {"docs/glossary.md", "docs/errata.md", "tests/test_language.py"}

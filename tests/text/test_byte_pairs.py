@@ -132,7 +132,7 @@ def test_no_pair_goes_across_the_parts_of_a_text(text):
         assert [word for part in parts for word in words(part)] == words("".join(parts))
 
 
-def test_rows_without_a_piece_are_counted_and_left_out():
+def test_rows_without_a_subword_are_counted_and_left_out():
     pieces = [*_bytes(), "[row 256]", END_OF_TEXT, "[PAD]", "[row 259]", "[row 260]"]
     tokenizer = BytePairTokenizer(pieces, [])
     assert tokenizer.num_padding_rows == 2

@@ -27,7 +27,7 @@ def _read(run):
 
 @pytest.fixture(scope="module")
 def single(tmp_path_factory):
-    """The folder of a run of a classifier, and its results."""
+    """The workdir of a classifier, and its results."""
     return finetuned(tmp_path_factory.mktemp("single"))
 
 
