@@ -32,7 +32,7 @@ BANNED = {
     r"\btoken of the whole text\b": "[CLS], special token",
     r"\b(without a|(that have|with) no) pieces?\b": "padded vocabulary",
     r"\bthe usual\b|\bwhat is said\b": "default, option",
-    r"(?<!\(the )\bfolder of a run\b": "workdir",
+    r"\bfolder of a run\b": "workdir",
     r"\bwhole files\b": "atomic write",
     r"\brows of a step\b": "batch, micro-batch",
     r"\bnumbers? by which\b": "model selection, selection bias",
