@@ -111,11 +111,11 @@ def interval_bar(value, ends, low):
 
 
 def axis_range(ends):
-    """Returns `(low, high)` of an axis as floats, with `low < high`."""
+    """Returns `(low, high)` of an axis as floats, with `low < high`; for one value, from 0."""
     low, high = map(float, ends)
     if low < high:
         return low, high
-    return low - (abs(low) or 1) / 2, high + (abs(high) or 1) / 2
+    return (min(low, 0.0), max(high, 0.0)) if low else (0.0, 1.0)
 
 
 def ticks(low, high, most=5):

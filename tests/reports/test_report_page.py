@@ -63,5 +63,6 @@ def test_points_are_at_the_coordinates_of_the_axes():
     (left, bottom), (right, top), middle = corners
     assert left < right and top < bottom
     assert middle == pytest.approx(((left + right) / 2, (bottom + top) / 2), abs=0.1)
-    flat = Chart("x", (4, 4), (0, 0), ("", ""))
-    assert flat.x[0] < 4 < flat.x[1] and flat.y[0] < 0 < flat.y[1]
+    # An accuracy that is always 1 has no axis above 1.
+    assert Chart("x", (4, 4), (0, 0), ("", "")).x == (0, 4)
+    assert [Chart("x", (0, 1), (y, y), ("", "")).y for y in (0, -2)] == [(0, 1), (-2, 0)]

@@ -156,6 +156,8 @@ def calibrated(probabilities, right):
         )
     chart.line((0, 1), (0, 1), "dashed")
     excess = probabilities.mean() - right.mean()
+    side = "over" if excess > 0 else "under"
+    verdict = f"{side}confident by {abs(excess):.3f}" if abs(excess) >= 5e-4 else "calibrated"
     cells = [
         [f"{b.low:.1f} to {b.high:.1f}", f"{b.rows:,}", figure(b.probability), figure(b.accuracy)]
         for b in bins
@@ -166,7 +168,7 @@ def calibrated(probabilities, right):
             "p",
             f"Expected calibration error {error:.3f}. The mean probability of the predictions is "
             f"{probabilities.mean():.3f} and their accuracy {right.mean():.3f}: the model is "
-            f"{'over' if excess > 0 else 'under'}confident by {abs(excess):.3f}.",
+            f"{verdict}.",
         ),
         columns(
             tag("figure", chart.svg()),
