@@ -86,7 +86,9 @@ def test_tests_import_no_flag_twice():
     modules = {
         found.replace(".", "/")
         for path in tests
-        for found in re.findall(r"^ *from (benchmarks[\w.]*) import", path.read_text(), re.MULTILINE)
+        for found in re.findall(
+            r"^ *from (benchmarks[\w.]*) import", path.read_text(), re.MULTILINE
+        )
     }
     # `from folder import module`, too
     paths = [path for m in modules for path in PACKAGE.parent.glob(f"{m}.py")]
