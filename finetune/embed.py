@@ -32,7 +32,7 @@ def define_flags():
     flags.DEFINE_enum(
         "format",
         None,
-        ["tsv", "quoted_tsv", "csv", "jsonl", "parquet", "lines"],
+        ["tsv", "quoted_tsv", "csv", "jsonl", "parquet", "lines", "label_text"],
         "File format; if unset, detected from the file name.",
     )
     flags.DEFINE_string("encoding", "utf-8", "Character encoding of the file.")
