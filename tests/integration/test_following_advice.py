@@ -493,7 +493,7 @@ def test_without_its_modules_the_transformer_of_a_sentence_transformer_is_read(t
     assert not read_ready(folder).heads
 
 
-def test_prompts_are_read_after_their_file_is_converted(tmp_path):
+def test_prompts_in_another_encoding_are_an_error_with_their_line(tmp_path):
     (tmp_path / "prompts.txt").write_bytes("caf\xe9\n".encode("latin-1"))
     with pytest.raises(UserError, match="must be UTF-8 text. Convert the file.*txt, line 1"):
         generate_texts(GPT2, str(tmp_path / "prompts.txt"), max_tokens=1)
