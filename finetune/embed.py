@@ -14,6 +14,7 @@ list of numbers per line in a .jsonl file and on the terminal, or the column `em
 from absl import flags
 
 from keras_attn.cli.command_line import define_max_line, run_command
+from keras_attn.declarations import TABLES
 from keras_attn.errors import UserError
 
 
@@ -32,7 +33,7 @@ def define_flags():
     flags.DEFINE_enum(
         "format",
         None,
-        ["tsv", "quoted_tsv", "csv", "jsonl", "parquet", "lines"],
+        list(TABLES),
         "File format; if unset, detected from the file name.",
     )
     flags.DEFINE_string("encoding", "utf-8", "Character encoding of the file.")

@@ -17,6 +17,7 @@ loaded.
 """
 
 import contextlib
+import functools
 import hashlib
 import importlib.metadata
 import os
@@ -313,18 +314,17 @@ def versions():
     for name in sorted(names):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             distribution = importlib.metadata.distribution(name)
-            if _is_imported(name, distribution):
+            if name.replace("-", "_") in sys.modules or not sys.modules.keys().isdisjoint(
+                _modules(name)
+            ):
                 found[name] = distribution.version
     return found
 
 
-def _is_imported(name, distribution):
-    """Whether a module of a distribution, such as sklearn of scikit-learn, has been imported."""
-    if name.replace("-", "_") in sys.modules:
-        return True
+@functools.cache  # listing the files takes as long as planning a small run
+def _modules(name):
+    """Returns the modules of a distribution, such as sklearn of scikit-learn."""
+    distribution = importlib.metadata.distribution(name)
     declared = (distribution.read_text("top_level.txt") or "").split()
     files = () if declared else distribution.files or ()
-    return any(
-        module in sys.modules
-        for module in (*declared, *(file.parts[0].removesuffix(".py") for file in files))
-    )
+    return {*declared, *(file.parts[0].removesuffix(".py") for file in files)}

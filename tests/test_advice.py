@@ -1,6 +1,7 @@
 """Every field, flag and package extra that a message names exists."""
 
 import ast
+import itertools
 import pathlib
 import re
 import tomllib
@@ -23,6 +24,22 @@ def _strings(node):
         for part in ast.walk(node)
         if isinstance(part, ast.Constant) and isinstance(part.value, str)
     )
+
+
+def _is_advice(node):
+    """Whether a function returns, or an assignment holds, a part of a message."""
+    names = [node.name] if isinstance(node, ast.FunctionDef) else []
+    if isinstance(node, ast.Assign):
+        names = [target.id for target in node.targets if isinstance(target, ast.Name)]
+    return any(re.fullmatch("_?(.*advice|ways|then|requirement)", name) for name in names)
+
+
+def _advice():
+    """Yields (place, function or assignment) of the parts of messages that are advice."""
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if _is_advice(node):
+                yield f"{path.relative_to(ROOT)}:{node.lineno}", node
 
 
 def _calls(pattern):
@@ -51,9 +68,10 @@ def test_messages_name_existing_fields_and_flags():
         for options in TASKS.fields(task).options.values()
         for name, option in options.items()
     }
+    flags |= {f"no{name}" for name in flags}
     outside = {"direct_running_mode", "direct_num_workers"}  # options of Apache Beam
     wrong, seen = [], 0
-    for place, node in _calls(MESSAGES):
+    for place, node in itertools.chain(_calls(MESSAGES), _advice()):
         text = _strings(node)
         pattern = rf"(?<![\w./-])(?:config\.)?((?:{'|'.join(groups)})\.[a-z_]+)"
         named = {

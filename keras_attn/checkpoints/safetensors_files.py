@@ -24,8 +24,9 @@ def pickle_error(path):
     return UserError(
         f"{path} is a pickle, which can run code when it is loaded. To convert it to {WEIGHTS} "
         'safely, run in its folder: python -c "import glob, torch, safetensors.torch as s; '
-        f"s.save_file({{k: v.clone() for f in glob.glob('{files}') or ['{files}'] for k, v in "
-        f"torch.load(f, map_location='cpu', weights_only=True).items()}}, '{WEIGHTS}')\""
+        f"s.save_file({{k: v.contiguous().clone() for f in glob.glob('{files}') or ['{files}'] "
+        f"for k, v in torch.load(f, map_location='cpu', weights_only=True).items()}}, "
+        f"'{WEIGHTS}')\""
     )
 
 

@@ -88,7 +88,8 @@ class TrainedModel:
             raise UserError(
                 f"{self.path} does not specify whether text is lower-cased. Set {name}=True or "
                 f"{name}=False. For commands without --lowercase, first run: "
-                "python -m keras_attn.convert --lowercase"
+                f"python -m keras_attn.convert --from={self.path} --to=FOLDER --lowercase, or "
+                "--nolowercase"
             )
         chosen = bool(lowercase if self.lowercase is None else self.lowercase)
         tokenizer = self.tokenizer

@@ -5,7 +5,13 @@ import json
 from keras_attn.convert import read_ready
 from keras_attn.data.sources.files import find_files
 from keras_attn.data.sources.streams import display_name
-from keras_attn.data.sources.table_formats import BadRow, Lines, without_end
+from keras_attn.data.sources.table_formats import (
+    BadRow,
+    Lines,
+    describe_location,
+    is_text,
+    without_end,
+)
 from keras_attn.errors import UserError
 from keras_attn.inference.outputs import opened
 from keras_attn.registry import TASKS
@@ -64,6 +70,11 @@ def _read_prompts(path):
         if isinstance(line, BadRow):
             raise UserError(
                 f"The prompt in line {number:,} of {display_name(path)} is too long. Shorten it"
+            )
+        if not is_text(line):
+            raise UserError(
+                "Prompts must be UTF-8 text. Convert the file. "
+                f"Received: {describe_location(path, number)}"
             )
         prompts.append(without_end(line))
     return prompts

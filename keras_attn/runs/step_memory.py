@@ -158,11 +158,11 @@ def _accumulate(size, config, engine, free, say):
         else max(1, train.batch_tokens // config.data.length)
     )
 
-    def needed(accumulate):
+    def needed(accumulate, remat=train.remat):
         return size.bytes(
             -(-rows // (replicas * accumulate)),
             accumulate=accumulate,
-            remat=train.remat,
+            remat=remat,
             half=train.precision != "float32",
             jit=train.jit,
         )
@@ -174,13 +174,13 @@ def _accumulate(size, config, engine, free, say):
         f"a step of {counted(rows, 'row')} would require about {_gigabytes(needed(fewest))}, "
         f"{_gigabytes(free)} are available"
     )
-    if given:
-        say(
-            f"warning: with train.accumulate={given} {wanted}; a higher train.accumulate "
-            "or train.remat=True requires less"
-        )
-        return given
     share = max(1, rows // replicas)
+    if given:
+        ways = ["a higher train.accumulate"] * (given < share)
+        ways += ["train.remat=True"] * (not train.remat)
+        advice = f"; {' or '.join(ways)} requires less" if ways else ""
+        say(f"warning: with train.accumulate={given} {wanted}{advice}")
+        return given
     for accumulate in range(2, share + 1):
         if (share % accumulate == 0 or "batch_tokens" in train) and (
             needed(accumulate) <= RESERVE * free
@@ -189,16 +189,18 @@ def _accumulate(size, config, engine, free, say):
             return accumulate
     raise UserError(
         f"Not enough memory: {wanted}, and micro-batches of one row "
-        f"{_gigabytes(needed(share))}. {_advice(train)}"
+        f"{_gigabytes(needed(share))}. "
+        f"{_advice(config, needed(share, remat=True) <= RESERVE * free)}"
     )
 
 
-def _advice(train):
-    remat = "" if train.remat else "Set train.remat=True, or "
-    return (
-        f"{remat}{'lower' if remat else 'Lower'} data.length or model.size, or train on a "
-        "machine with more memory."
-    )
+def _advice(config, remat):
+    ways = ["set train.remat=True"] * (remat and not config.train.remat)
+    ways += ["lower data.length", "lower model.size"]
+    if config.pretrained:
+        ways[-1] = "use a smaller pretrained model"
+    ways = ", ".join([*ways, "or train on a machine with more memory."])
+    return ways[0].upper() + ways[1:]
 
 
 def _gigabytes(number):

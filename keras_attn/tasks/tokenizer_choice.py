@@ -8,6 +8,7 @@ from keras_attn.data.shards.prepare_folder import train_tokenizer
 from keras_attn.data.shards.shard_files import is_prepared
 from keras_attn.errors import UserError
 from keras_attn.tasks.pretraining.splits import reading_of
+from keras_attn.text.tokenizer_types import TOKENIZER_TYPES
 
 
 def choose_tokenizer(run, texts=None, default=None, **options):
@@ -55,9 +56,19 @@ def _tokenizer_of_text(data, kind, lowercase, say, default):
         return default or train_tokenizer(
             kind, data.train, data.vocab_size, lowercase, say, **reading_of(data)
         )
-    if not tf.io.gfile.exists(posixpath.join(data.train, kind.files[0])):
+    if not _has_tokenizer(data.train, kind):
+        other = any(_has_tokenizer(data.train, one) for one in TOKENIZER_TYPES.values())
+        advice = (
+            f"Prepare the text in another folder with --tokenizer={kind.name}"
+            if other
+            else "Set data.vocab to the vocabulary that it was prepared with"
+        )
         raise UserError(
-            f"data.train={data.train} was not prepared with --tokenizer={kind.name}, as it has no "
-            f"{kind.files[0]}. Set data.vocab. Received: data.vocab=None"
+            f"The prepared text lacks its vocabulary {kind.files[0]}. {advice}. "
+            f"Received: data.train={data.train}, data.vocab=None"
         )
     return kind.read(data.train, lowercase)
+
+
+def _has_tokenizer(folder, kind):
+    return tf.io.gfile.exists(posixpath.join(folder, kind.files[0]))

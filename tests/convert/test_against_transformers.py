@@ -1,6 +1,8 @@
 """Outputs, gradients and written folders equal those of `transformers`, from tiny to base."""
 
 import pathlib
+import re
+import shutil
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from safetensors.numpy import load_file
 from keras_attn import convert
 from keras_attn.checkpoints.tensor_map import Tensors
 from keras_attn.convert import read_ready
+from keras_attn.errors import UserError
 from keras_attn.families.bert.huggingface import layout_of
 from tests.support.environments import ROOT, TRANSFORMERS, environment, run
 
@@ -76,3 +79,15 @@ def test_models_of_transformers_equal_ours(tmp_path):
                 tmp_path / "runs" / source.name, tmp_path / "golden" / source.name, "huggingface"
             )
     run([python, SIDE, "check", tmp_path], ROOT)
+
+
+def test_the_command_of_a_message_converts_pickles(tmp_path):
+    python, folder = environment("transformers", TRANSFORMERS), tmp_path / "model"
+    shutil.copytree(GOLDEN / "hugging_face/masked_lm", folder)
+    expected = read_ready(folder).sha256
+    run([python, SIDE, "pickle", folder], ROOT)
+    with pytest.raises(UserError, match="is a pickle") as error:
+        read_ready(folder)
+    _, code = re.fullmatch(r"(.*): python -c \"(.*)\"", str(error.value)).groups()
+    run([python, "-c", code], folder)
+    assert read_ready(folder).sha256 == expected

@@ -1,6 +1,7 @@
-"""Runs in an environment with `transformers`: python transformers_side.py make|check FOLDER.
+"""Runs in an environment with `transformers`: python transformers_side.py make|check|pickle FOLDER.
 
-`check` loads what we wrote: FOLDER/SHAPE-back and FOLDER/golden/NAME.
+`check` loads what we wrote: FOLDER/SHAPE-back and FOLDER/golden/NAME. `pickle` replaces
+model.safetensors by two pickles.
 """
 
 import json
@@ -10,6 +11,7 @@ import sys
 import warnings
 
 import numpy as np
+import safetensors.torch
 import torch
 import transformers
 
@@ -128,5 +130,21 @@ def check(folder):
     print(json.dumps(transformers.__version__))
 
 
+def pickle(folder):
+    """Some tensors share memory, and some are not contiguous, as in published pickles."""
+    path = folder / "model.safetensors"
+    tensors = safetensors.torch.load_file(path)
+    for name, tensor in tensors.items():
+        if tensor.ndim == 2:
+            tensors[name] = tensor.T.contiguous().T
+    embeddings = next(name for name in tensors if name.endswith("word_embeddings.weight"))
+    tensors["cls.predictions.decoder.weight"] = tensors[embeddings]
+    names = sorted(tensors)
+    for number, part in enumerate((names[::2], names[1::2]), 1):
+        found = {name: tensors[name] for name in part}
+        torch.save(found, folder / f"pytorch_model-0000{number}-of-00002.bin")
+    path.unlink()
+
+
 if __name__ == "__main__":
-    {"make": make, "check": check}[sys.argv[1]](pathlib.Path(sys.argv[2]))
+    {"make": make, "check": check, "pickle": pickle}[sys.argv[1]](pathlib.Path(sys.argv[2]))

@@ -74,8 +74,32 @@ def test_rematerialization_requires_fewer_micro_batches(free):
 
 def test_a_step_that_cannot_fit_is_an_error_with_advice(free):
     free(2 * GB)
-    with pytest.raises(UserError, match=r"micro-batches of one row.*Set train.remat=True"):
+    with pytest.raises(UserError, match=r"micro-batches of one row.*GB\. Lower data.length, "):
         gpt2_small()
+
+
+def test_rematerialization_is_advised_where_it_suffices(free):
+    free(5 * GB)
+    with pytest.raises(UserError, match=r"GB\. Set train.remat=True, lower data.length"):
+        gpt2_small()
+    assert gpt2_small(**{"train.remat": True})[0] > 1
+    free(2 * GB)
+    with pytest.raises(UserError, match="lower model.size, or train on"):
+        gpt2_small(**{"train.remat": True})
+    with pytest.raises(UserError, match=r"\. Lower data.length, use a smaller pretrained model"):
+        gpt2_small(pretrained="runs/gpt2")
+
+
+def test_a_warning_names_only_what_can_still_be_changed(free):
+    free(1 * GB)
+    for accumulate, remat, end in (
+        (1, False, "; a higher train.accumulate or train.remat=True requires less"),
+        (1, True, "; a higher train.accumulate requires less"),
+        (32, False, "; train.remat=True requires less"),
+        (32, True, "1.0 GB are available"),
+    ):
+        lines = gpt2_small(**{"train.accumulate": accumulate, "train.remat": remat})[-1]
+        assert lines[0].endswith(end)
 
 
 def test_a_given_number_of_micro_batches_is_used_with_a_warning(free):

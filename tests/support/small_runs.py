@@ -11,7 +11,7 @@ class SmallRun(types.SimpleNamespace):
         said: Lines that were printed.
     """
 
-    chief, resumed = True, False
+    chief, resumed, compared = True, False, False
 
     def __init__(self, config, **attributes):
         super().__init__(config=config, resolved=config.to_dict(), said=[], **attributes)

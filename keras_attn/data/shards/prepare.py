@@ -154,18 +154,19 @@ def report_line(report):
     )
 
 
-def unknown_warning(fraction):
+def unknown_warning(fraction, pretrained=False):
     """Returns a warning if many tokens of a text are [UNK], or None.
 
     Args:
         fraction: Fraction of unknown tokens.
+        pretrained: Whether the vocabulary is that of a pretrained model.
     """
     if fraction < _MAX_UNKNOWN_FRACTION:
         return None
     return (
         f"warning: {fraction:.0%} of the tokens are unknown ([UNK]): check that the text is in "
-        "a language of the vocabulary and in data.encoding (--encoding), or train a larger "
-        "vocabulary"
+        "a language of the vocabulary and in data.encoding (--encoding), or "
+        + ("choose another pretrained model" if pretrained else "train a larger vocabulary")
     )
 
 

@@ -133,10 +133,13 @@ def read_index(folder):
     Raises:
         UserError: If the folder was not prepared completely, or has another format version.
     """
-    index = read_if_complete(tf.io.gfile.join(os.fspath(folder), INDEX))
+    path = tf.io.gfile.join(os.fspath(folder), INDEX)
+    index = read_if_complete(path)
     if not isinstance(index, dict) or "shards" not in index:
         raise UserError(
-            f"The folder must be prepared completely by pretrain.prepare. Received: {folder}"
+            "The folder must be prepared completely by pretrain.prepare. "
+            + (f"{_ADVICE}. " if tf.io.gfile.exists(path) else "")
+            + f"Received: {folder}"
         )
     if index.get("format") != FORMAT:
         raise UserError(
@@ -144,9 +147,7 @@ def read_index(folder):
             f"format {FORMAT}. {_ADVICE}"
         )
     if not index.keys() >= _INDEX_KEYS or not are_entries(index["shards"]):
-        raise UserError(
-            f"{tf.io.gfile.join(os.fspath(folder), INDEX)} is damaged. Prepare the text again"
-        )
+        raise UserError(f"{path} is damaged. {_ADVICE}")
     return index
 
 

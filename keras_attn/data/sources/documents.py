@@ -15,6 +15,7 @@ from keras_attn.data.sources.table_formats import (
     describe_location,
     format_from_name,
     is_text,
+    undecodable,
 )
 from keras_attn.data.sources.text_lines import (
     MAX_LINE,
@@ -339,7 +340,7 @@ def _documents_of_rows(path, format, field, verbatim, max_line, encoding, on_bad
         if isinstance(values, BadRow):
             requirement = values.requirement
         elif isinstance(values[0], str) and format != "jsonl" and not is_text(values[0]):
-            requirement = f"The text must be {encoding}; set data.encoding (--encoding)"
+            requirement = undecodable(encoding).requirement
         else:
             requirement = f"The field {field!r} of a record must be text"
             document = _document_of_value(values[0], verbatim)

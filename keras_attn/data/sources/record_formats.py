@@ -16,8 +16,10 @@ from keras_attn.data.sources.table_formats import (
     RawFile,
     delimited_rows,
     exceeds,
+    is_text,
     raise_missing_column,
     too_long,
+    undecodable,
 )
 from keras_attn.errors import UserError, first_line
 
@@ -118,7 +120,9 @@ def _json_records(lines, path):
             try:
                 yield number, json.loads(line)
             except (ValueError, RecursionError) as error:  # nested too deeply
-                yield number, BadRow("json", f"Each line must be a JSON object ({error})")
+                bad = BadRow("json", f"Each line must be a JSON object ({error})")
+                decoded = is_text(line) and "\0" not in line  # UTF-16 contains bytes 0
+                yield number, bad if decoded else undecodable(lines.encoding)
 
 
 class _JsonList:

@@ -63,8 +63,8 @@ def require_format(name):
     format = format_from_name(name)
     if format is None:
         raise UserError(
-            "The file name must end in .tsv, .csv, .jsonl, .parquet or .txt, or set "
-            f"format={'|'.join(FORMATS)}. Received: {display_name(name)!r}"
+            "The file name must end in .tsv, .csv, .jsonl, .parquet or .txt, or set data.format "
+            f"(--format) to {', '.join(FORMATS)}. Received: {display_name(name)!r}"
         )
     return format
 
@@ -211,6 +211,11 @@ def too_long(most, what="line"):
         f"A {what} must have at most {counted(most, 'byte')}; raise "
         "data.max_line (--max_line) for longer ones",
     )
+
+
+def undecodable(encoding):
+    """Returns the `BadRow` of a text that is not of this encoding."""
+    return BadRow("encoding", f"The text must be {encoding}; set data.encoding (--encoding)")
 
 
 def without_end(line):

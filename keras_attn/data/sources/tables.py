@@ -23,6 +23,7 @@ from keras_attn.data.sources.table_formats import (
     describe_location,
     is_text,
     require_format,
+    undecodable,
 )
 from keras_attn.data.sources.text_lines import SKIP_ADVICE
 from keras_attn.errors import UserError, check_choice
@@ -330,11 +331,8 @@ class iterate_rows:
                     values = BadRow("fields", "A text must be a value, not a list")
                 elif not all(map(is_text, texts)):
                     escape = r", or correct an escape such as \ud83d" if format == "jsonl" else ""
-                    values = BadRow(
-                        "encoding",
-                        f"The text must be {self._encoding}; set data.encoding (--encoding)"
-                        f"{escape}",
-                    )
+                    bad = undecodable(self._encoding)
+                    values = bad._replace(requirement=bad.requirement + escape)
                 else:
                     values = texts
             yield line, values

@@ -21,13 +21,14 @@ _BLOCK = 1 << 22
 MAX_LINE = 1 << 24
 # Longer lines of plain text are split, so that a file without line ends need not fit in memory.
 SPLIT_LINE = 1 << 22
-# The first bytes of compressed files, their format, and what to do.
+# The first bytes of binary files, their format, and what to do.
 _COMPRESSED = [
     (re.compile(rb"\x1f\x8b"), "gzip", "Rename it so that its name ends in .gz"),
     (re.compile(rb"BZh\d1AY&SY"), "bzip2", "Decompress it"),
     (re.compile(rb"\xfd7zXZ\0"), "xz", "Decompress it"),
     (re.compile(rb"\x28\xb5\x2f\xfd"), "zstd", "Decompress it"),
     (re.compile(rb"PK\x03\x04"), "zip or office", "Extract it, or save it as text"),
+    (re.compile(rb"PAR1\x15"), "Parquet", "Set data.format=parquet (--format)"),
 ]
 
 
@@ -113,7 +114,7 @@ def line_error(path, position, needed, encoding="utf-8", found=""):
 
 
 def require_uncompressed(path, start):
-    """Raises a `UserError` for a compressed file, which would be read as text.
+    """Raises a `UserError` for a compressed or binary file, which would be read as text.
 
     Args:
         path: Path of the file.

@@ -92,7 +92,7 @@ def _summarize_training(run, train, targets, examples):
     ):
         if count:
             run.say(f"warning: {counted(count, one, many)}")
-    if warning := unknown_warning(examples.unknown_share):
+    if warning := unknown_warning(examples.unknown_share, bool(run.config.pretrained)):
         run.say(warning)
     _warn_of_one_class(run, train, targets, "training", "there is nothing to learn")
 

@@ -73,9 +73,14 @@ class LabelSet:
         if all(name.removeprefix("-").isdecimal() for name in names):
             names.sort(key=int)
         if positive is not None:
-            if positive not in names or len(names) != 2:
+            if len(names) != 2:
                 raise UserError(
-                    "data.positive must be one of two classes. Received: data.positive="
+                    "data.positive requires two classes. Leave it unset. Received: data.positive="
+                    f"{positive}, classes={_shortened(names)}"
+                )
+            if positive not in names:
+                raise UserError(
+                    "data.positive must be one of the classes. Received: data.positive="
                     f"{positive}, classes={_shortened(names)}{nearest(positive, names)}"
                 )
             names.sort(key=lambda name: name == positive)

@@ -10,6 +10,7 @@ from keras_attn.counts import counted
 from keras_attn.data.batches import TableBatches
 from keras_attn.errors import UserError, warn
 from keras_attn.models.text_embedder import DEFAULT_LOSS, OVER_BATCH, TextEmbedder
+from keras_attn.registry import FAMILIES
 from keras_attn.tasks.contract import Plan, Task
 from keras_attn.tasks.embedder import Embedder
 from keras_attn.tasks.embedding.export import Exported
@@ -175,10 +176,9 @@ class Embedding(Task):
         return ", ".join([f"pooling={'+'.join(heads['pooling'])}", *steps, *length, *prompts])
 
     def for_other_libraries(self, trained):
-        warn(
-            f"warning: only the encoder is written, without {self.describe_head(trained)}; "
-            "--format=sentence_transformers writes all of it"
-        )
+        known = "sentence_transformers" in FAMILIES.fields(trained.family.name).formats
+        advice = "; --format=sentence_transformers writes all of it" if known else ""
+        warn(f"warning: only the encoder is written, without {self.describe_head(trained)}{advice}")
         return dataclasses.replace(
             trained, task="backbone", heads={}, weights=trained.backbone_weights, files={}
         )

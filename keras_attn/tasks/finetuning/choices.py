@@ -87,9 +87,7 @@ def choose_best(run, names, validation, others=()):
     """
     config = run.config.eval
     if run.compared and not validation:
-        raise UserError(
-            "Comparing runs requires validation data. Set data.validation or data.holdout"
-        )
+        raise UserError(f"Comparing runs requires validation data. {_advice(run.config.data)}")
     if config.metric is None and config.patience is None:
         return None
     names = [*names, "loss"]
@@ -97,7 +95,7 @@ def choose_best(run, names, validation, others=()):
     check_choice("eval.metric", metric, tuple(dict.fromkeys([*names, *others])))
     if not validation:
         raise UserError(
-            f"eval.metric={metric} requires validation data. Set data.validation or data.holdout"
+            f"eval.metric={metric} requires validation data. {_advice(run.config.data)}"
         )
     if config.patience is not None and not config.every:
         raise UserError(
@@ -105,6 +103,13 @@ def choose_best(run, names, validation, others=()):
         )
     lower = TASKS.fields(run.task.name).prefers_lower(metric)
     return Best(metric, config.patience, lower)
+
+
+def _advice(data):
+    """Returns how a run gets validation data."""
+    if "holdout" in data:
+        return "Set data.validation or data.holdout"
+    return "Set data.validation.source"  # of a task with several files per split
 
 
 def describe_lengths(lengths, unit):

@@ -62,7 +62,11 @@ class FinetuningDefaults:
             positions: Number of positions of the model; None if it is unlimited.
             paired: Whether rows are pairs of texts.
         """
-        data, positions = self._run.config.data, positions or MAX_LENGTH
+        config = self._run.config
+        data = config.data
+        if data.length and not config.pretrained and config.model.get("max_length", 0) is None:
+            positions = None  # those of the model follow data.length
+        positions = positions or MAX_LENGTH
         longest = int(np.max(row_lengths))
         needed = min(positions, -(-longest // LENGTH_MULTIPLE) * LENGTH_MULTIPLE)
         chosen = data.length is None
@@ -78,11 +82,12 @@ class FinetuningDefaults:
                 f"{100 * cut:.0f} % of the texts exceed the model's positions",
             )
             return
-        advice = (
-            f"Set data.length={needed}."
-            if data.length < needed
-            else "The model has no more positions."
-        )
+        if data.length < needed:
+            advice = f"Set data.length={needed}."
+        elif "windows" in data and not paired:
+            advice = f"Set data.windows={data.length // 4} to read them in windows."
+        else:
+            advice = "The model has no more positions."
         self._run.say(
             f"warning: {100 * cut:.0f} % of the training rows exceed data.length={data.length} "
             f"tokens and are truncated. {advice}"
@@ -127,7 +132,8 @@ class FinetuningDefaults:
 
     def _advice(self, rate, origin):
         train = self._run.config.train
-        if train.learning_rate != rate:
+        # One of several runs may have its learning rate from search.learning_rates.
+        if train.learning_rate != rate and not self._run.compared:
             return (
                 f"Leave train.learning_rate={train.learning_rate:g} unset: the default for this "
                 f"model is {rate:g}."

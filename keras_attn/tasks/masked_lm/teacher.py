@@ -1,5 +1,6 @@
 """The teacher of a masked language model, which predicts the masked tokens in each step."""
 
+from keras_attn.data.shards.shard_files import is_prepared
 from keras_attn.errors import UserError
 
 
@@ -31,8 +32,8 @@ def check_teacher(run, teacher, architecture, tokenizer):
     if own != other or sizes[0] != sizes[1]:
         given = run.config.train.teacher
         raise UserError(
-            "train.teacher must have the vocabulary of the run, and the same data.lowercase. Set "
-            f"data.vocab={given} and data.lowercase={other[1]}. Received: train.teacher={given} "
+            "train.teacher must have the vocabulary of the run, and the same data.lowercase. "
+            f"{_advice(run, teacher)}. Received: train.teacher={given} "
             f"with {sizes[0]:,} tokens, lowercase={other[1]}; the run has {sizes[1]:,} tokens, "
             f"lowercase={own[1]}{_difference(own[0], other[0])}"
         )
@@ -42,6 +43,18 @@ def check_teacher(run, teacher, architecture, tokenizer):
             f"data.length={length} exceeds the {positions} positions of train.teacher. Lower "
             f"data.length. Received: train.teacher={run.config.train.teacher}"
         )
+
+
+def _advice(run, teacher):
+    """Returns how the run gets the vocabulary of the teacher, or the teacher that of the run."""
+    if run.config.pretrained or tokenizer_of(run, teacher) is None:
+        return "Choose another teacher"
+    lowercase = teacher.tokenizer.lowercase
+    if is_prepared(run.config.data.train):
+        vocabulary = f"--vocab={run.config.train.teacher}"
+        flag = "--lowercase" if lowercase else "--nolowercase"
+        return f"Prepare the text in another folder, with {vocabulary} {flag}"
+    return f"Leave data.vocab unset, and set data.lowercase={lowercase}"
 
 
 def _described(tokenizer):

@@ -19,6 +19,7 @@ from keras_attn.data.sources.table_formats import (
     Lines,
     describe_location,
     is_text,
+    undecodable,
     without_end,
 )
 from keras_attn.data.sources.text_lines import SKIP_ADVICE, has_byte_lines
@@ -175,6 +176,8 @@ class SentenceFile:
             for number, line in block:
                 if isinstance(line, BadRow):
                     fault = fault or (number, line.requirement)
+                elif not is_text(line):
+                    fault = fault or (number, undecodable(self._lines.encoding).requirement)
                 elif self._is_word(line):
                     rows.append((number, self._fields(line)))
             if fault or rows:
@@ -332,5 +335,5 @@ def _fault(row, tagged):
         if not all(value.strip() for value in values):
             return place, "Tokens and tags must not be empty"
         if not all(map(is_text, values)):
-            return place, ("The text must be valid in its encoding; set data.encoding (--encoding)")
+            return place, "The text must be Unicode without unpaired surrogates such as \\ud83d"
     return None

@@ -11,6 +11,7 @@ from keras_attn.data.sources.table_formats import (
     Lines,
     format_from_name,
     is_text,
+    undecodable,
     without_end,
 )
 from keras_attn.data.sources.tables import describe_location, iterate_rows
@@ -183,7 +184,7 @@ def _fault(line, encoding):
     """Returns the `BadRow` of a line that cannot be read, else None."""
     if isinstance(line, BadRow):
         return line
-    return None if is_text(line) else BadRow("encoding", f"Text must be encoded in {encoding}")
+    return None if is_text(line) else undecodable(encoding)
 
 
 def _count(name, encoding):

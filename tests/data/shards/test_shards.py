@@ -147,5 +147,5 @@ def test_examples_are_of_the_shards_of_the_index(tmp_path, make):
 )
 def test_an_index_of_something_else_is_refused(tmp_path, shards):
     write_index(tmp_path, {"shards": shards, "vocabulary_sha256": "x", "lowercase": True})
-    with pytest.raises(UserError, match="index.json is damaged. Prepare the text again"):
+    with pytest.raises(UserError, match="index.json is damaged. Remove the folder and prepare"):
         read_index(tmp_path)

@@ -139,6 +139,7 @@ def test_a_name_that_is_not_utf_8_is_an_error(tmp_path):
         (bz2.compress, "bzip2 file. Decompress it"),
         (lzma.compress, "xz file. Decompress it"),
         (lambda data: b"PK\x03\x04" + data, "zip or office file"),
+        (lambda data: b"PAR1\x15" + data, "Parquet file. Set data.format=parquet"),
     ],
 )
 def test_compressed_files_are_not_read_as_text_of_another_encoding(tmp_path, compress, message):

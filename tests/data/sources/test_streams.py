@@ -87,7 +87,7 @@ def test_a_gzipped_stream_is_unzipped(tmp_path, monkeypatch):
 
 def test_the_format_of_standard_input_must_be_given(tmp_path, monkeypatch):
     path = _stream("-", tmp_path, monkeypatch)
-    with pytest.raises(UserError, match="format=.*Received: '-'"):
+    with pytest.raises(UserError, match="set data.format.*Received: '-'"):
         iterate_rows(path, text="text")
 
 

@@ -122,7 +122,7 @@ def test_the_positive_class_comes_last():
     assert LabelSet.from_labels(["1", "0"], "0").names == ("1", "0")
     with pytest.raises(UserError, match="positive.*Did you mean fraud"):
         LabelSet.from_labels(labels, "Fraud ")
-    with pytest.raises(UserError, match="one of two"):
+    with pytest.raises(UserError, match="requires two classes. Leave it unset"):
         LabelSet.from_labels([*labels, "other"], "fraud")
 
 

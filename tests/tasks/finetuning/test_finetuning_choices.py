@@ -295,5 +295,5 @@ def test_f1_is_that_of_the_positive_class(tmp_path, capsys):
         predicted == "bad"
     )
     config.data.positive = "worse"
-    with pytest.raises(UserError, match="data.positive must be one of two"):
+    with pytest.raises(UserError, match="data.positive must be one of the classes"):
         finetune(config, workdir=str(tmp_path / "other"))

@@ -167,6 +167,9 @@ def test_an_equal_baseline_is_a_warning_with_advice():
     run = _run(_pretrained())
     report_baselines(run, equal, _trained(run)[1])
     assert "--config.search.learning_rates=0.0003,0.001,0.003" in run.said[-1]
+    run = _run(_pretrained(), **{"train.learning_rate": 1e-5})
+    run.compared = True  # with a learning rate of search.learning_rates
+    assert _trained(run)[1].startswith("Compare learning rates (--config.search.learning_rates=0.0")
 
 
 def test_a_perfect_model_is_not_warned_of_a_perfect_baseline():

@@ -16,13 +16,19 @@ from tests.support.stopped_runs import stop_at_first_checkpoint
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"]
 
 
-def check(pieces=PIECES, lowercase=True, size=7, positions=16):
+def check(
+    pieces=PIECES, lowercase=True, size=7, positions=16, pretrained=None, text="a.txt", kind="a"
+):
     trained = types.SimpleNamespace(
         tokenizer=WordPieceTokenizer(pieces, lowercase=lowercase),
         architecture={"vocabulary_size": size, "max_length": positions},
+        family=types.SimpleNamespace(tokenizers=kind),
     )
-    train, data = ({"teacher": "runs/a"}, {"length": 16})
-    run = types.SimpleNamespace(config=ml_collections.ConfigDict({"train": train, "data": data}))
+    config = {"train": {"teacher": "runs/a"}, "data": {"length": 16, "train": str(text)}}
+    run = types.SimpleNamespace(
+        config=ml_collections.ConfigDict({**config, "pretrained": pretrained}),
+        family=types.SimpleNamespace(tokenizers="a"),
+    )
     check_teacher(run, trained, {"vocabulary_size": 7}, WordPieceTokenizer(PIECES))
 
 
@@ -31,7 +37,7 @@ def check(pieces=PIECES, lowercase=True, size=7, positions=16):
     [
         (
             {"pieces": [*PIECES, "c"], "size": 8},
-            "data.vocab=runs/a .*=runs/a with 8 tokens, .*run has 7 tokens, lowercase=True$",
+            "Leave data.vocab unset.*=runs/a with 8 tokens, .*run has 7 tokens, lowercase=True$",
         ),
         ({"pieces": [*PIECES[:6], "c"]}, "lowercase=True; token 6 is 'c', not 'b'$"),
         ({"lowercase": False}, "data.lowercase=False. .*lowercase=False; .*lowercase=True$"),
@@ -43,6 +49,18 @@ def test_a_teacher_that_reads_other_rows_is_an_error(changed, message):
     check()
     with pytest.raises(UserError, match=message):
         check(**changed)
+
+
+def test_a_teacher_whose_vocabulary_the_run_cannot_have_is_not_given_to_data_vocab(tmp_path):
+    other = {"pieces": [*PIECES, "c"], "size": 8}
+    (tmp_path / "index.json").write_text("{}")
+    for changed, advice in (
+        ({"pretrained": "runs/b"}, r"data.lowercase\. Choose another teacher\."),
+        ({"kind": "b"}, r"data.lowercase\. Choose another teacher\."),
+        ({"text": tmp_path}, "Prepare the text in another folder, with --vocab=runs/a --lowercase"),
+    ):
+        with pytest.raises(UserError, match=advice):
+            check(**other, **changed)
 
 
 def test_the_tokenizer_of_a_teacher_is_used_by_its_family():

@@ -90,7 +90,7 @@ def test_jsonl_and_gzip(tmp_path):
         ("a.conll", "a O\nb X O\n", "has 3, and the first one 2.*line 2"),
         ("a.conll", "word\n", "separated by a tab or spaces.*line 1"),
         ("a.conll", "\n\n", "at least one sentence"),
-        ("a.conll", b"a O\n\xff O\n", "valid in its encoding.*line 2"),
+        ("a.conll", b"a O\n\xff O\n", "must be utf-8; set data.encoding.*line 2"),
         ("a.conll", "a\tO\n \tO\n", "must not be empty.*line 2"),
         ("a.conllu", "1\tThe\tDET\n", "must have 10 columns.*line 1"),
         ("a.conllu", f"{ROW.replace('INTJ', '_')}\n", "its upos is '_'.*line 1"),

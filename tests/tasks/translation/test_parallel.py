@@ -47,7 +47,7 @@ def test_packed_files_and_tables_are_read(tmp_path):
         ([b"a"], [b"x", b"y", b"z"], "a.en has 1, .*a.de has 3"),
         ([b"a", b"  "], [b"x", b"y"], "no source at .*a.en, line 2"),
         ([b"a", b"b"], [b"", b"y"], "no target at .*a.de, line 1"),
-        ([b"a", b"b"], [b"x", b"\xff"], "encoded in utf-8.*a.de, line 2"),
+        ([b"a", b"b"], [b"x", b"\xff"], "must be utf-8; set data.encoding.*a.de, line 2"),
     ],
 )
 def test_errors_name_the_line(tmp_path, source, target, message):
