@@ -21,7 +21,8 @@ def read_json(path, largest=LARGEST):
     try:
         return json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{os.path.basename(path)} must be JSON. Received: {path}") from error
+        form = "JSON in UTF-8" if isinstance(error, UnicodeDecodeError) else "JSON"
+        raise UserError(f"{os.path.basename(path)} must be {form}. Received: {path}") from error
 
 
 def read_object(path, largest=LARGEST):

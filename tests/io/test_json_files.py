@@ -13,7 +13,7 @@ from keras_attn.io.json_files import read_json, write_json
     [
         (b'{"a": 1}  ', "more than the maximum of 9"),
         (b"{", "x.json must be JSON"),
-        (b"\xff", "x.json must be JSON"),
+        (b"\xff", "x.json must be JSON in UTF-8"),
         (None, "Cannot read .*x.json: No such file"),
     ],
 )

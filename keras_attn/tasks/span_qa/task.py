@@ -218,6 +218,11 @@ def _check(config):
                 f"data.{name} must be unset with data.task={NAME}, as it does not apply to SQuAD "
                 f"files. Received: data.{name}={data[name]}"
             )
+    if data.encoding != "utf-8":
+        raise UserError(
+            f"data.task={NAME} requires JSON files in UTF-8. Convert them. "
+            f"Received: data.encoding={data.encoding}"
+        )
     if data.regression or data.pack > 1:
         raise UserError(
             f"data.task={NAME} requires data.regression=False and data.pack=1. "

@@ -117,6 +117,7 @@ def test_devices_and_xla_change_nothing_but_rounding(tmp_path):
     [
         ({"data.text": "question"}, "data.text=question"),
         ({"data.pack": 2}, "data.pack=2"),
+        ({"data.encoding": "latin-1"}, "in UTF-8. Convert them. Received: data.encoding=latin-1"),
         ({"data.length": 11}, "data.length=11, data.max_question=8"),
         ({"data.stride": 0}, "data.stride must be above 0"),
         ({"data.train": None}, "data.train=None"),
