@@ -316,15 +316,13 @@ class _LossBlocks:
         self.distillation = distillation
         self.rows = rows = hidden.shape[0]
         if rows is None:
-            self.rows = rows = tf.shape(hidden)[0]
+            self.rows = tf.shape(hidden)[0]
+            rows = tf.maximum(self.rows, 1)  # blocks are not empty, for the update of a row
             logits = tf.cast(rows, tf.int64) * table.shape[0]
             self.last = tf.minimum(rows, tf.cast((logits + most - 1) // most, tf.int32)) - 1
-            self.last = tf.maximum(self.last, 0)
-            # Not empty, for the update of a row.
-            self.size = tf.maximum((rows + self.last) // (self.last + 1), 1)
         else:
             self.last = block_count(rows, table.shape[0], most) - 1
-            self.size = (rows + self.last) // (self.last + 1)
+        self.size = (rows + self.last) // (self.last + 1)
         self.labels, self.hidden = self._in_blocks(labels), self._in_blocks(hidden)
         self.teacher = teacher and (self._in_blocks(teacher[0]), *teacher[1:])
 
