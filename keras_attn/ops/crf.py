@@ -168,7 +168,7 @@ def viterbi(scores):
 
 
 def best_tags(scores: Tensor) -> Tensor:
-    """Returns the index of the largest score on the last axis, the first of equal ones, int32.
+    """Returns the index of the largest score on the last axis, int32.
 
     `ops.argmax` of floats cannot be exported to ONNX.
     """

@@ -2,6 +2,7 @@
 
 import numpy as np
 from tf2onnx.handler import tf_op
+from tf2onnx.utils import map_onnx_to_numpy_type
 
 
 @tf_op("Erfc")
@@ -12,7 +13,7 @@ class Erfc:
     def version_9(cls, ctx, node, **kwargs):
         (kind,), (shape,) = node.output_dtypes, node.output_shapes
         erf = ctx.make_node("Erf", node.input, dtypes=[kind], shapes=[shape])
-        one = ctx.make_const(f"{node.name}_one", np.ones((), np.float32))
+        one = ctx.make_const(f"{node.name}_one", np.ones((), map_onnx_to_numpy_type(kind)))
         ctx.remove_node(node.name)
         ctx.make_node(
             "Sub",

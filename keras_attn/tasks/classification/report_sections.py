@@ -157,7 +157,11 @@ def calibrated(probabilities, right):
     chart.line((0, 1), (0, 1), "dashed")
     excess = probabilities.mean() - right.mean()
     side = "over" if excess > 0 else "under"
-    verdict = f"{side}confident by {abs(excess):.3f}" if abs(excess) >= 5e-4 else "calibrated"
+    verdict = (
+        f"{side}confident by {abs(excess):.3f}"
+        if abs(excess) >= 5e-4
+        else "neither over- nor underconfident on average"
+    )
     cells = [
         [f"{b.low:.1f} to {b.high:.1f}", f"{b.rows:,}", figure(b.probability), figure(b.accuracy)]
         for b in bins
