@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from keras_attn.counts import counted
 from keras_attn.data.sources.streams import display_name
-from keras_attn.data.sources.text_lines import MAX_LINE, is_gzip, require_uncompressed
+from keras_attn.data.sources.text_lines import MAX_LINE, is_gzip, require_text
 from keras_attn.errors import UserError, nearest, shortened
 
 FORMATS = {
@@ -149,7 +149,7 @@ class Lines:
                     unzipped = stack.enter_context(gzip.GzipFile(fileobj=stream))
                     stream = stack.enter_context(io.BufferedReader(unzipped, 1 << 20))
                 else:
-                    require_uncompressed(self.path, stream.peek(10)[:10])
+                    require_text(self.path, stream.peek(10)[:10])
                 self._end = _line_end(stream, self.encoding)
                 text = stack.enter_context(
                     io.TextIOWrapper(stream, self.encoding, errors=UNDECODABLE, newline=self._end)

@@ -22,7 +22,7 @@ MAX_LINE = 1 << 24
 # Longer lines of plain text are split, so that a file without line ends need not fit in memory.
 SPLIT_LINE = 1 << 22
 # The first bytes of binary files, their format, and what to do.
-_COMPRESSED = [
+_BINARY = [
     (re.compile(rb"\x1f\x8b"), "gzip", "Rename it so that its name ends in .gz"),
     (re.compile(rb"BZh\d1AY&SY"), "bzip2", "Decompress it"),
     (re.compile(rb"\xfd7zXZ\0"), "xz", "Decompress it"),
@@ -113,14 +113,14 @@ def line_error(path, position, needed, encoding="utf-8", found=""):
     return UserError(f"{needed}. Received: {display_name(path)}, line {number}{found}")
 
 
-def require_uncompressed(path, start):
+def require_text(path, start):
     """Raises a `UserError` for a compressed or binary file, which would be read as text.
 
     Args:
         path: Path of the file.
         start: Its first 10 bytes.
     """
-    for magic, name, advice in _COMPRESSED:
+    for magic, name, advice in _BINARY:
         if magic.match(start):
             raise UserError(f"{display_name(path)} is a {name} file. {advice}")
 
@@ -134,7 +134,7 @@ def open_bytes(path):
                 with gzip.GzipFile(fileobj=file, mode="rb") as unzipped:
                     yield unzipped
             else:
-                require_uncompressed(path, file.read(10))
+                require_text(path, file.read(10))
                 file.seek(0)
                 yield file
     except tf.errors.NotFoundError as error:

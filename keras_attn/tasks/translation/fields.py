@@ -1,6 +1,6 @@
 """Translation: config fields and options."""
 
-from keras_attn.declarations import Option, TaskFields
+from keras_attn.declarations import TABLES, Option, TaskFields
 from keras_attn.errors import PRECISIONS
 from keras_attn.field import Field
 from keras_attn.shared_fields import (
@@ -135,7 +135,7 @@ FIELDS = TaskFields(
     metrics=METRICS,
     data="source",
     loaded="keras_attn.tasks.translation.translator.Translator",
-    formats={"evaluate": ("tsv", "quoted_tsv", "csv", "jsonl", "parquet", "lines")},
+    formats={"evaluate": tuple(name for name in TABLES if name != "label_text")},
     options={
         "evaluate": {
             "source": Option(str, "Source text (translation), instead of --data.", reads=True),
