@@ -8,8 +8,9 @@ cell is a data set, a number of training examples and a model. The default run s
 the model and the seed; the sweep multiplies the default learning rate by each of --rates and the
 default number of epochs by each of --epochs. The best run of the sweep is selected by its mean over
 seeds on the same validation set that it is measured on; this selection bias favors the sweep.
-With --alternative, each of these values of a field is compared with the default instead. Results in
---output are reused.
+With --alternative, each of these values of a field is compared with the default instead; with
+--nosweep, the default runs of all models are compared with each other and with a bag of bigrams.
+Results in --output are reused.
 """
 
 import contextlib
@@ -18,10 +19,11 @@ import itertools
 import json
 import os
 import shutil
+import statistics
 
 from absl import flags
 
-from benchmarks.cached import cached
+from benchmarks.cached import cached, format_scores
 from keras_attn.cli.command_line import run_command
 
 SETS = {
@@ -37,13 +39,18 @@ FLAGS = flags.FLAGS
 flags.DEFINE_string("data", None, "Folder with glue/ and sentences/.", required=True)
 flags.DEFINE_string("output", None, "Folder of the results.", required=True)
 flags.DEFINE_string(
-    "models", None, "NAME=WORKDIR;NAME=size:SIZE;…: pretrained or random weights.", required=True
+    "models",
+    None,
+    "NAME=WORKDIR;NAME=size:SIZE;NAME=family:FAMILY;…: pretrained weights, or random weights of a "
+    "BERT or another family.",
+    required=True,
 )
 flags.DEFINE_list("sets", list(SETS), "Data sets.")
 flags.DEFINE_list("rows", ["200", "1000", "5000", "all"], "Numbers of training examples.")
 flags.DEFINE_integer("seeds", 2, "Runs per setting.", lower_bound=1)
 flags.DEFINE_list("rates", ["0.3", "1", "3"], "Factors of the default learning rate.")
 flags.DEFINE_list("epochs", ["1", "3"], "Factors of the default number of epochs.")
+flags.DEFINE_bool("sweep", True, "Whether to compare with a sweep.")
 flags.DEFINE_multi_string("alternative", [], "FIELD=VALUE: a value other than the default.")
 flags.DEFINE_enum("precision", "float32", ["float32", "mixed_bfloat16"], "Precision of all runs.")
 
@@ -56,6 +63,9 @@ def main():
         print("|---|---|---|---|---|---|")
         for (model, source), name, rows in cells:
             alternatives(model, source, name, rows)
+        return
+    if not FLAGS.sweep:
+        compare(models)
         return
     print("accuracy in %: default, best of the sweep, and the factors of rate and epochs there\n")
     print(
@@ -78,6 +88,28 @@ def alternatives(model, source, name, rows):
             f"{100 * (accuracy - default):+.1f} |",
             flush=True,
         )
+
+
+def compare(models):
+    """Prints the accuracies and training times of the default runs of all models."""
+    print("accuracy in %; training time in s\n")
+    print(f"| set | examples | bag of bigrams | {' | '.join(model for model, _ in models)} |")
+    print("|---|---|---|" + "---|" * len(models))
+    for name, rows in itertools.product(FLAGS.sets, FLAGS.rows):
+        found = [
+            [run(model, source, name, rows, seed) for seed in range(FLAGS.seeds)]
+            for model, source in models
+        ]
+        count = found[0][0]["count"]
+        if count is None:
+            continue
+        bigrams = format_scores([100 * result["bag_of_bigrams"] for result in found[0]])
+        columns = [
+            f"{format_scores([100 * result['accuracy'] for result in results])}; "
+            f"{statistics.median(result['seconds'] for result in results):.0f}"
+            for results in found
+        ]
+        print(f"| {name} | {count:,} | {bigrams} | {' | '.join(columns)} |", flush=True)
 
 
 def mean(model, source, name, rows, rate=1.0, epochs=1.0, alternative=""):
@@ -126,7 +158,7 @@ def finetune_once(workdir, source, name, rows, seed, rate, epochs, alternative):
     config, count = config_of(name, rows, seed, source)
     if count is None:
         return {"count": None, "accuracy": 0.0}
-    pretrained = None if source.startswith("size:") else source
+    pretrained = None if source.startswith(("size:", "family:")) else source
     config.train.precision = FLAGS.precision
     if alternative:
         field, value = alternative.split("=", 1)
@@ -160,7 +192,7 @@ def default_result(name, rows, seed, source):
 
 def config_of(name, rows, seed, source):
     """Returns a config of data, model and seed, and the number of training examples or None."""
-    from keras_attn.defaults import finetuning_defaults
+    from keras_attn.defaults import finetuning_defaults, select_family
 
     config = finetuning_defaults()
     data = {
@@ -179,8 +211,11 @@ def config_of(name, rows, seed, source):
         config.data.limit = count
     config.train.seed = seed
     config.eval.report = False
-    if source.startswith("size:"):
-        config.model.size = source.removeprefix("size:")
+    kind, _, value = source.partition(":")
+    if kind == "family":
+        select_family(config, value)
+    elif kind == "size":
+        config.model.size = value
     return config, count if count <= most else None
 
 

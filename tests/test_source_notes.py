@@ -47,8 +47,11 @@ def test_a_mechanism_has_a_class_a_command_and_a_test(row):
         declared = FAMILIES.fields(family)
         fields = {**declared.model, **declared.finetuning}
         for name, value in values.items():
-            choices = fields[name.removeprefix("config.model.")].choices
-            assert value in map(str, choices), command
+            field = fields[name.removeprefix("config.model.")]
+            if field.choices:
+                assert value in map(str, field.choices), command
+            else:
+                field.check(name, float(value))
     else:
         text = module.with_suffix(".py").read_text(encoding="utf-8") if values else ""
         assert all(f'"{name}",' in text for name in values), command

@@ -59,7 +59,8 @@ class MixedAttention(CheckedLayer):
         key_dim: Depth of queries, keys and values in a head.
         window: Window size of local attention on either side.
         mix: `"gate"`, `"heads"` or `"cascade"`.
-        gate: For `mix="gate"`: `"query"`, `"head"` or `"scalar"`.
+        gate: For `mix="gate"`: `"query"`, `"head"` or `"scalar"`, whose logit
+            `layer.gate_bias.assign([logit])` sets.
         global_heads: Number of global heads for `mix="heads"`; defaults to half of the heads, which
             requires at least two.
         dropout: Dropout rate of the attention weights.

@@ -328,7 +328,11 @@ def test_its_config_is_complete(name):
         (LuongSeq2Seq, {"attention": "local"}, "attention='local'"),
         (LuongSeq2Seq, {"attention": None, "score": "dot"}, "score='dot'"),
         (LuongSeq2Seq, {"attention": None, "attention_units": 3}, "attention_units=3"),
-        (LuongSeq2Seq, {"window": 3}, "only supported with local attention. Received: window=3"),
+        (
+            LuongSeq2Seq,
+            {"window": 3},
+            "with local, mixed or expanded_window attention. Received: window=3",
+        ),
         (LuongSeq2Seq, {"teacher_forcing_ratio": -1}, "teacher_forcing_ratio=-1"),
     ],
 )

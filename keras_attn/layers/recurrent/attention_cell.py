@@ -99,6 +99,7 @@ class AttentionCell(CheckedLayer):
         ...     query_inputs=True,
         ...     combine=keras.layers.Dense(4, "relu"),
         ... )
+        >>> decoder = RecurrentDecoder(cell, 9, 4, teacher_forcing_ratio=0.5, dropout=0.1)
     """
 
     def __init__(

@@ -154,7 +154,7 @@ class LuongSeq2Seq(Seq2Seq, keras.Model):
                 attention_units=(attention_units, None),
             )
         if attention not in (*LOCAL, *WINDOWED):
-            reject_unused("local attention", window=(window, 10))
+            reject_unused("local, mixed or expanded_window attention", window=(window, 10))
         if bidirectional and units % 2:
             raise ValueError(
                 "LuongSeq2Seq: units must be even for a bidirectional encoder. "

@@ -52,7 +52,7 @@ _MODEL = {
         str,
         "pooling of the token vectors: cls (first token; GPT-2 and XLNet: last token) or mean "
         "(all tokens); if unset, as in a pretrained classifier, cls for released models of GPT-2 "
-        "and XLNet and for attentive_lstm, else mean",
+        "and XLNet and for recurrent and convolutional families, else mean",
         choices=("cls", "mean"),
         chosen=True,
     ),
