@@ -194,6 +194,7 @@ def bag_of_bigrams(train_texts, train_labels, test_texts, kind="single_label"):
     try:
         from sklearn.feature_extraction.text import CountVectorizer
         from sklearn.linear_model import LogisticRegression, Ridge
+        from threadpoolctl import threadpool_limits  # required by scikit-learn
     except ImportError:
         raise UserError(
             "not available without scikit-learn: pip install 'keras-attn[report]'"
@@ -213,7 +214,9 @@ def bag_of_bigrams(train_texts, train_labels, test_texts, kind="single_label"):
     def predicted(model, column):
         if len(set(column.tolist())) == 1 and kind == "multilabel":  # one class
             return np.full(len(test_texts), column[0])
-        return model.fit(known, column).predict(test)
+        # Several BLAS threads made this ten times slower while other processes ran.
+        with threadpool_limits(1):
+            return model.fit(known, column).predict(test)
 
     if kind == "regression":
         return predicted(Ridge(), labels.astype(np.float64))
