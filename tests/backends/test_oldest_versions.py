@@ -5,12 +5,10 @@ import sys
 
 import pytest
 
-from tests.support.environments import PROJECT, environment
-from tests.support.suites import LIBRARY, MINUTES, run_part
+from tests.support.environments import PROJECT, ROOT, environment, run
 
+MINUTES = 25
 pytestmark = pytest.mark.slow(minutes=MINUTES)
-# test_edges.py takes longest and depends on versions least.
-REST = ["--ignore=tests/integration/test_edges.py", *(f"--ignore={part}" for part in LIBRARY)]
 
 
 def lowest(requirements):
@@ -28,6 +26,10 @@ def python():
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 13), reason="no wheels of TensorFlow 2.19 for it")
-@pytest.mark.parametrize("part", [REST, LIBRARY], ids=["rest", "library"])
-def test_the_suite_passes_on_the_lower_bounds(part, python):
-    run_part(python, part)
+@pytest.mark.parametrize(
+    "arguments",
+    [["tests"], ["--files=1", "tests/integration", "-m", "runs and not slow"]],
+    ids=["units", "runs"],
+)
+def test_the_suite_passes_on_the_lower_bounds(arguments, python):
+    run([python, "tests/run.py", *arguments, "--quick-compile"], ROOT, timeout=60 * MINUTES)

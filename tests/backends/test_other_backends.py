@@ -7,9 +7,13 @@ import sys
 import pytest
 
 from tests.support.environments import PROJECT, ROOT, environment, run
-from tests.support.suites import LIBRARY, MINUTES, run_part
 
 pytestmark = pytest.mark.slow
+
+# What depends on Keras alone.
+LIBRARY = ("tests/ops", "tests/layers", "tests/models", "tests/generation")
+# One part may take so long, besides installing, on a slow machine.
+MINUTES = 40
 
 # A CPU build of this version is found more often than of others; a build for CUDA works as well,
 # but takes gigabytes.
@@ -30,13 +34,15 @@ def python():
     ids=["torch", "jax-layers", "jax-models"],
 )
 def test_ops_layers_and_models_pass_on(backend, part, python):
-    run_part(
-        python,
-        part,
+    output = run(
+        [python, "tests/run.py", *part],
+        ROOT,
+        timeout=60 * MINUTES,
         KERAS_BACKEND=backend,
         OMP_NUM_THREADS="1",  # PyTorch's threads wait for each other at full speed
         XLA_FLAGS="--xla_backend_optimization_level=0",  # a fifth of the time of the tests on JAX
     )
+    print(output)
 
 
 @pytest.mark.parametrize("backend", ["jax", "torch"])
