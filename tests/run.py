@@ -67,7 +67,9 @@ def main():
 
 def _start_server():
     """Starts the process that the others are forked from, without TensorFlow's messages."""
-    os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"} | os.environ
+    # One thread of BLAS, because as many processes run as there are cores.
+    settings = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
+    os.environ |= settings | {"OPENBLAS_NUM_THREADS": "1"} | os.environ
     stderr = os.dup(2)
     with open(os.devnull, "w") as nowhere:
         os.dup2(nowhere.fileno(), 2)

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from tests.support.environments import PROJECT, ROOT, environment, run
+from tests.support.environments import PROJECT, environment
+from tests.support.suites import MINUTES, run_tests
 
-MINUTES = 25
 pytestmark = pytest.mark.slow(minutes=MINUTES)
 
 
@@ -32,4 +32,4 @@ def python():
     ids=["units", "runs"],
 )
 def test_the_suite_passes_on_the_lower_bounds(arguments, python):
-    run([python, "tests/run.py", *arguments, "--quick-compile"], ROOT, timeout=60 * MINUTES)
+    run_tests(python, *arguments, "--quick-compile")

@@ -7,13 +7,12 @@ import sys
 import pytest
 
 from tests.support.environments import PROJECT, ROOT, environment, run
+from tests.support.suites import MINUTES, run_tests
 
 pytestmark = pytest.mark.slow
 
 # What depends on Keras alone.
 LIBRARY = ("tests/ops", "tests/layers", "tests/models", "tests/generation")
-# One part may take so long, besides installing, on a slow machine.
-MINUTES = 40
 
 # A CPU build of this version is found more often than of others; a build for CUDA works as well,
 # but takes gigabytes.
@@ -23,7 +22,7 @@ TORCH = "torch==2.13.0"
 @pytest.fixture(scope="module")
 def python():
     keras = next(name for name in PROJECT["dependencies"] if name.startswith("keras"))
-    return environment("backends", [keras, "jax", TORCH, "pytest>=8", "pytest-xdist>=3.5"])
+    return environment("backends", [keras, "jax", TORCH, "pytest>=8"])
 
 
 # JAX compiles each operation for each shape, which takes ten times as long as all of PyTorch's.
@@ -34,15 +33,14 @@ def python():
     ids=["torch", "jax-layers", "jax-models"],
 )
 def test_ops_layers_and_models_pass_on(backend, part, python):
-    output = run(
-        [python, "tests/run.py", *part],
-        ROOT,
-        timeout=60 * MINUTES,
+    run_tests(
+        python,
+        *part,
         KERAS_BACKEND=backend,
         OMP_NUM_THREADS="1",  # PyTorch's threads wait for each other at full speed
-        XLA_FLAGS="--xla_backend_optimization_level=0",  # a fifth of the time of the tests on JAX
+        # Compiling takes most of the time of the tests on JAX.
+        XLA_FLAGS="--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false",
     )
-    print(output)
 
 
 @pytest.mark.parametrize("backend", ["jax", "torch"])
