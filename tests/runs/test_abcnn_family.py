@@ -14,6 +14,7 @@ from keras_attn.errors import UserError
 from keras_attn.export.saved_model import export
 from keras_attn.visualize import attention_of_text
 from tests.support.attention_page import unpacked
+from tests.support.stopped_runs import stop_at_first_checkpoint
 
 pytestmark = pytest.mark.runs
 
@@ -78,10 +79,7 @@ def test_it_learns_whether_two_texts_are_equal(trained):
 
 def test_a_resumed_run_has_the_same_weights(trained, tmp_path):
     _, results, config = trained
-    finetune(config(), workdir=str(tmp_path))
-    for path in (tmp_path / "checkpoints").glob("step-120*"):
-        path.unlink()
-    (tmp_path / "results.json").unlink()
+    stop_at_first_checkpoint(finetune, config(), tmp_path)
     resumed = finetune(config(), workdir=str(tmp_path))
     assert resumed["weights_sha256"] == results["weights_sha256"]
 

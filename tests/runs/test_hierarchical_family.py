@@ -15,6 +15,7 @@ from keras_attn.export.saved_model import export
 from keras_attn.inference.evaluate import evaluate
 from keras_attn.visualize import attention_of_text
 from tests.support.attention_page import unpacked
+from tests.support.stopped_runs import stop_at_first_checkpoint
 
 pytestmark = pytest.mark.runs
 SENTENCES = ["the film is old.", "a new old song!", "is it a film?"]
@@ -109,10 +110,7 @@ def test_resuming_and_repeating_change_no_bit(run, rows, tmp_path):
     fields = {"model.levels": "gru,gru,none", "checkpoint.every": 30, "checkpoint.keep": 2}
     whole = json.loads((run / "results.json").read_text())
     part = tmp_path / "part"
-    finetune(config_of(rows, **fields), workdir=str(part))
-    for path in (part / "checkpoints").glob("step-60*"):
-        path.unlink()
-    (part / "results.json").unlink()
+    stop_at_first_checkpoint(finetune, config_of(rows, **fields), part)
     resumed = finetune(config_of(rows, **fields), workdir=str(part))
     assert resumed["weights_sha256"] == whole["weights_sha256"]
 
