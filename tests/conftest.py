@@ -29,9 +29,12 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     if not config.getoption("--quick-compile"):
         return
-    os.environ["XLA_FLAGS"] = "--xla_backend_optimization_level=0"  # also for subprocesses
+    flags = ["--xla_backend_optimization_level=0"]
     if os.environ.get("KERAS_BACKEND", "tensorflow") == "tensorflow":
         tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+        if tuple(map(int, tf.__version__.split(".")[:2])) >= (2, 21):  # older ones lack the flag
+            flags.append("--xla_cpu_use_fusion_emitters=false")
+    os.environ["XLA_FLAGS"] = " ".join(flags)  # also for subprocesses
 
 
 def minutes(item):
