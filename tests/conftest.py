@@ -44,7 +44,7 @@ def minutes(item):
 
 
 def pytest_runtest_setup(item):
-    """With TESTS_END, seconds since 1970, names what might not end until then."""
+    """With TESTS_END, seconds since 1970, names what might not end by then."""
     if time.time() + 60 * minutes(item) > float(os.environ.get("TESTS_END", "inf")):
         pytest.skip("no time left (TESTS_END)")
 

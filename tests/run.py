@@ -42,6 +42,7 @@ def main():
     waiting = [files[start : start + given.files] for start in range(0, len(files), given.files)]
     waiting.sort(key=lambda part: sum(map(os.path.getsize, part)))  # the short ones last
     total, begin, counts, codes = len(waiting), time.monotonic(), collections.Counter(), []
+    remarkable = []
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
     _start_server()
@@ -56,10 +57,14 @@ def main():
                 output = part.finish()
                 summary = output.rstrip().rpartition("\n")[2]
                 counts.update({name: int(n) for n, name in re.findall(r"(\d+) ([a-z]+)", summary)})
+                remarkable += re.findall(
+                    r"^(?:FAILED|ERROR) .*|.*TESTS_END.*", output, re.MULTILINE
+                )
                 codes.append(part.process.exitcode)
                 if codes[-1] not in (0, NOTHING_SELECTED):
                     print(output)
                 print(f"[{len(codes)}/{total}] {part.files[0]} …: {summary}", flush=True)
+    print(*remarkable, sep="\n")
     found = [f"{counts[name]} {name}" for name in RESULTS if counts[name]]
     print(f"{', '.join(found) or 'no tests'} in {time.monotonic() - begin:.0f} s")
     return int(not found or any(code not in (0, NOTHING_SELECTED) for code in codes))
@@ -69,7 +74,8 @@ def _start_server():
     """Starts the process that the others are forked from, without TensorFlow's messages."""
     # One thread of BLAS, because as many processes run as there are cores.
     settings = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
-    os.environ |= settings | {"OPENBLAS_NUM_THREADS": "1"} | os.environ
+    settings["OPENBLAS_NUM_THREADS"] = "1"
+    os.environ |= settings | os.environ
     stderr = os.dup(2)
     with open(os.devnull, "w") as nowhere:
         os.dup2(nowhere.fileno(), 2)

@@ -24,8 +24,8 @@ from keras_attn.errors import PRECISIONS, UserError, nearest
 from keras_attn.freed_memory import keep_freed_memory
 from keras_attn.io.paths import check_path
 from keras_attn.io.terminal import discard_streams, flush_streams, prepare_streams
-from keras_attn.quiet import import_quietly
 from keras_attn.registry import DEFAULT_ENGINE, ENGINES
+from keras_attn.tensorflow_import import import_tensorflow
 
 HELP_FLAGS = {"--help", "-h", "-help", "--helpshort", "--helpfull"}
 NO_VALUE = ("none", "None")
@@ -140,7 +140,7 @@ def run_command(main, usage, default_config=None, define_flags=lambda: None):
             )
         _parse(usage, default_config)
         keep_freed_memory()
-        import_quietly()
+        import_tensorflow()
         for name, path in path_values():
             check_path(path, name)
         main()

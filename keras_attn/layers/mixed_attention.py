@@ -60,7 +60,7 @@ class MixedAttention(CheckedLayer):
         window: Window size of local attention on either side.
         mix: `"gate"`, `"heads"` or `"cascade"`.
         gate: For `mix="gate"`: `"query"`, `"head"` or `"scalar"`, whose logit
-            `layer.gate_bias.assign([logit])` sets.
+            `layer.gate_bias.assign([logit])` sets once the layer is built.
         global_heads: Number of global heads for `mix="heads"`; defaults to half of the heads, which
             requires at least two.
         dropout: Dropout rate of the attention weights.

@@ -1,14 +1,14 @@
-"""The suite on the lower bounds of pyproject.toml."""
+"""Unit tests and a few commands on the lower bounds of pyproject.toml."""
 
 import re
 import sys
 
 import pytest
 
-from tests.support.environments import PROJECT, environment
-from tests.support.suites import MINUTES, run_tests
+from tests.support.environments import PROJECT, environment, run_tests
 
-pytestmark = pytest.mark.slow(minutes=MINUTES)
+pytestmark = pytest.mark.slow(minutes=12)
+COMMANDS = "tests/integration/test_pretrain_finetune_predict.py"
 
 
 def lowest(requirements):
@@ -26,5 +26,8 @@ def python():
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 13), reason="no wheels of TensorFlow 2.19 for it")
-def test_the_suite_passes_on_the_lower_bounds(python):
-    run_tests(python, "--quick-compile")
+@pytest.mark.parametrize(
+    "arguments", [[], [COMMANDS, "-m", "runs and not slow"]], ids=["units", "commands"]
+)
+def test_tests_pass_on_the_lower_bounds(arguments, python):
+    run_tests(python, *arguments, "--quick-compile")

@@ -6,27 +6,26 @@ import sys
 
 import pytest
 
-from tests.support.environments import PROJECT, ROOT, environment, run
-from tests.support.suites import MINUTES, run_tests
+from tests.support.environments import PROJECT, ROOT, environment, run, run_tests
 
 pytestmark = pytest.mark.slow
 
 # What depends on Keras alone.
 LIBRARY = ("tests/ops", "tests/layers", "tests/models", "tests/generation")
 
-# A CPU build of this version is found more often than of others; a build for CUDA works as well,
-# but takes gigabytes.
-TORCH = "torch==2.13.0"
+# Of PyTorch, a CPU build of this version is found more often than of others; a build for CUDA works
+# as well, but takes gigabytes. Other versions of JAX may not know the flags of XLA below.
+PACKAGES = {"jax": "jax==0.10.2", "torch": "torch==2.13.0"}
 
 
-@pytest.fixture(scope="module")
-def python():
+@pytest.fixture
+def python(backend):
     keras = next(name for name in PROJECT["dependencies"] if name.startswith("keras"))
-    return environment("backends", [keras, "jax", TORCH, "pytest>=8"])
+    return environment(backend, [keras, PACKAGES[backend], "pytest>=8"])
 
 
 # JAX compiles each operation for each shape, which takes ten times as long as all of PyTorch's.
-@pytest.mark.slow(minutes=MINUTES)
+@pytest.mark.slow(minutes=15)
 @pytest.mark.parametrize(
     "backend, part",
     [("torch", LIBRARY), ("jax", LIBRARY[:2]), ("jax", LIBRARY[2:])],
@@ -36,6 +35,8 @@ def test_ops_layers_and_models_pass_on(backend, part, python):
     run_tests(
         python,
         *part,
+        "-m",
+        "not slow and not browser and not thorough",
         KERAS_BACKEND=backend,
         OMP_NUM_THREADS="1",  # PyTorch's threads wait for each other at full speed
         # Compiling takes most of the time of the tests on JAX.

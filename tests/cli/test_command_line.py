@@ -41,7 +41,7 @@ def run_here(monkeypatch, capsys):
     It returns the exit status, the output and the errors. A process that imports TensorFlow would
     take seconds.
     """
-    for name in ("keep_freed_memory", "import_quietly", "prepare_streams"):
+    for name in ("keep_freed_memory", "import_tensorflow", "prepare_streams"):
         monkeypatch.setattr(command_line, name, lambda *_: None)
     monkeypatch.setenv("KERAS_BACKEND", keras.backend.backend())  # which commands set
 
@@ -210,7 +210,7 @@ def test_a_storage_that_cannot_be_reached_is_one_line():
 def test_a_reader_that_has_enough_ends_a_command_without_a_traceback():
     code = (
         "from keras_attn.cli import command_line\n"
-        "command_line.import_quietly = lambda: None\n"
+        "command_line.import_tensorflow = lambda: None\n"
         "def main():\n    while True:\n        print('line')\n"
         "command_line.run_command(main, 'usage')\n"
     )
@@ -288,7 +288,7 @@ def test_a_fault_of_the_filesystem_is_one_line(number, monkeypatch, capsys):
     def fail():
         raise OSError(number, os.strerror(number), "runs/mini/lock")
 
-    for name in ("_parse", "keep_freed_memory", "import_quietly", "prepare_streams"):
+    for name in ("_parse", "keep_freed_memory", "import_tensorflow", "prepare_streams"):
         monkeypatch.setattr(command_line, name, lambda *_: None)
     with pytest.raises(SystemExit) as ended:
         command_line.run_command(fail, "usage")
@@ -348,7 +348,7 @@ def test_closed_streams_are_opened_before_a_file_takes_their_place(tmp_path):
 def test_what_was_printed_last_is_not_lost_in_silence():
     code = (
         "from keras_attn.cli import command_line as c\n"
-        "c._parse = c.import_quietly = lambda *_: None\n"
+        "c._parse = c.import_tensorflow = lambda *_: None\n"
         "c.run_command(lambda: print('x'), 'usage')"
     )
     with open("/dev/full", "w") as full:

@@ -9,7 +9,7 @@ from keras_attn import convert, load
 from tests.support.environments import ROOT, SENTENCE_TRANSFORMERS, environment, run
 from tests.support.sentence_transformers_folders import GOLDEN, NAMES, TEXTS, make_folder
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(minutes=12)  # installs packages
 
 SIDE = pathlib.Path(__file__).with_name("sentence_transformers_side.py")
 

@@ -15,7 +15,7 @@ from keras_attn.errors import UserError
 from keras_attn.families.bert.huggingface import layout_of
 from tests.support.environments import ROOT, TRANSFORMERS, environment, run
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(minutes=12)  # installs packages
 
 SIDE = pathlib.Path(__file__).with_name("transformers_side.py")
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"

@@ -202,7 +202,7 @@ def test_a_run_without_a_newer_field_resumes(texts, tmp_path, recipe):
     assert json.loads(path.read_text())["config"]["model"]["initial_embeddings"] == "random"
 
 
-@pytest.mark.slow  # compares bits with a command, which compiles with all optimizations
+@pytest.mark.slow  # bitwise comparison with a command, which compiles with all optimizations
 def test_a_prepared_folder_is_training_data(pretrained, texts, tmp_path):
     found = _pretrain(
         texts,

@@ -89,7 +89,7 @@ def test_a_toy_family_pretrains_and_fills_masks(folder):
     assert len(load(folder / "toy").fill_mask("it was [MASK]", top=3)) == 3
 
 
-@pytest.mark.slow  # compares bits with a command, which compiles with all optimizations
+@pytest.mark.slow  # bitwise comparison with a command, which compiles with all optimizations
 def test_a_killed_run_of_a_toy_family_resumes_bitwise_identically(folder, tmp_path):
     flags = {
         "config.data.train": folder / "text.txt",

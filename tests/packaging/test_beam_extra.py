@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.environments import PROJECT, ROOT, environment, run
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(minutes=12)  # installs packages
 
 
 def test_text_is_prepared_on_runners_of_beam():

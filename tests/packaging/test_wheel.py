@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.environments import ROOT, install, make_environment, run
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(minutes=12)  # installs packages
 
 STEPS = ["--config.train.steps=3", "--config.train.batch_size=8", "--config.eval.batch_size=8"]
 

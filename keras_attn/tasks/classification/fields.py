@@ -51,8 +51,8 @@ _MODEL = {
     "pooling": Field(
         str,
         "pooling of the token vectors: cls (first token; GPT-2 and XLNet: last token) or mean "
-        "(all tokens); if unset, as in a pretrained classifier, cls for released models of GPT-2 "
-        "and XLNet and for recurrent and convolutional families, else mean",
+        "(all tokens); if unset, as in a pretrained classifier, cls for released models other than "
+        "BERT, and for attentive_lstm, lstmn, attentive_cnn, hierarchical and abcnn, else mean",
         choices=("cls", "mean"),
         chosen=True,
     ),

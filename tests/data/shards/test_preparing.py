@@ -100,7 +100,9 @@ def test_text_prepared_for_another_family_names_the_tokenizer(corpus, tmp_path, 
         tokenizer=other,  # older names
         vocab_size=size,
     )
-    with pytest.raises(UserError, match=f"not prepared with --tokenizer={kind}"):
+    with pytest.raises(
+        UserError, match=f"Prepare the text in another folder with --tokenizer={kind}"
+    ):
         pretrain(
             _config(kind, corpus, **{"data.train": str(tmp_path / "ahead"), "data.vocab": None}),
             workdir=str(tmp_path / "run"),

@@ -147,7 +147,7 @@ def _pretrain(*arguments):
         "from tests.support.numpy_engine import fields\n"
         "import dataclasses\n"
         "fields.FIELDS = dataclasses.replace(fields.FIELDS, backend='jax')\n"
-        "command_line.import_quietly = lambda: None\n"
+        "command_line.import_tensorflow = lambda: None\n"
         "command.main = lambda: print(os.environ['KERAS_BACKEND'], "
         "sorted(command.run_options().items())[2:])\n"
         "command.command()\n"

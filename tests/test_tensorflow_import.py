@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from keras_attn.quiet import _hidden
+from keras_attn.tensorflow_import import _hidden
 
 
 def test_a_module_is_hidden_unless_it_is_imported(monkeypatch):
@@ -22,8 +22,8 @@ def test_a_module_is_hidden_unless_it_is_imported(monkeypatch):
 def test_commands_import_keras_without_what_it_may_use():
     program = """
 import sys
-from keras_attn.quiet import import_quietly
-import_quietly()
+from keras_attn.tensorflow_import import import_tensorflow
+import_tensorflow()
 assert "keras" in sys.modules and not {"sklearn", "matplotlib"} & sys.modules.keys()
 from sklearn.linear_model import LogisticRegression
 """

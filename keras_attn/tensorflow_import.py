@@ -7,7 +7,7 @@ import sys
 import tempfile
 
 
-def import_quietly():
+def import_tensorflow():
     """Imports TensorFlow and Keras.
 
     TensorFlow's messages about CPU and GPU, which no setting disables, are suppressed. Keras does
@@ -45,4 +45,4 @@ def _hidden(*names):
         yield
     finally:
         for name in hidden:
-            del sys.modules[name]
+            sys.modules.pop(name, None)
