@@ -64,7 +64,8 @@ def main():
                 if codes[-1] not in (0, NOTHING_SELECTED):
                     print(output)
                 print(f"[{len(codes)}/{total}] {part.files[0]} …: {summary}", flush=True)
-    print(*remarkable, sep="\n")
+    for line in remarkable:
+        print(line)
     found = [f"{counts[name]} {name}" for name in RESULTS if counts[name]]
     print(f"{', '.join(found) or 'no tests'} in {time.monotonic() - begin:.0f} s")
     return int(not found or any(code not in (0, NOTHING_SELECTED) for code in codes))

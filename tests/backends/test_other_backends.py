@@ -21,7 +21,7 @@ PACKAGES = {"jax": "jax==0.10.2", "torch": "torch==2.13.0"}
 @pytest.fixture
 def python(backend):
     keras = next(name for name in PROJECT["dependencies"] if name.startswith("keras"))
-    return environment(backend, [keras, PACKAGES[backend], "pytest>=8"])
+    return environment(backend, [keras, PACKAGES[backend], "scipy", "pytest>=8"])
 
 
 # JAX compiles each operation for each shape, which takes ten times as long as all of PyTorch's.
