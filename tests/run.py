@@ -73,9 +73,11 @@ def main():
 
 def _start_server():
     """Starts the process that the others are forked from, without TensorFlow's messages."""
-    # One thread of BLAS, because as many processes run as there are cores.
-    settings = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
-    settings["OPENBLAS_NUM_THREADS"] = "1"
+    settings = {
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+        "CUDA_VISIBLE_DEVICES": "-1",
+        "OPENBLAS_NUM_THREADS": "1",  # as many processes run as there are cores
+    }
     os.environ |= settings | os.environ
     stderr = os.dup(2)
     with open(os.devnull, "w") as nowhere:
