@@ -1,5 +1,6 @@
 """Settings of all tests."""
 
+import functools
 import os
 import time
 
@@ -8,13 +9,19 @@ import pytest
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 
-if os.environ.get("KERAS_BACKEND", "tensorflow") == "tensorflow":
+BACKEND = os.environ.get("KERAS_BACKEND", "tensorflow")
+if BACKEND == "tensorflow":
     import tensorflow as tf
 
     # Two devices, for the mirrored strategy. Must come before anything uses TensorFlow.
     tf.config.set_logical_device_configuration(
         tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
     )
+elif BACKEND == "jax":
+    from jax._src.interpreters import mlir
+
+    # JAX would make a context for each operation of each shape, which takes half of the time.
+    mlir.make_ir_context = functools.cache(mlir.make_ir_context)
 
 
 def pytest_addoption(parser):
@@ -30,7 +37,7 @@ def pytest_configure(config):
     if not config.getoption("--quick-compile"):
         return
     flags = ["--xla_backend_optimization_level=0"]
-    if os.environ.get("KERAS_BACKEND", "tensorflow") == "tensorflow":
+    if BACKEND == "tensorflow":
         tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
         if tuple(map(int, tf.__version__.split(".")[:2])) >= (2, 21):  # older ones lack the flag
             flags.append("--xla_cpu_use_fusion_emitters=false")

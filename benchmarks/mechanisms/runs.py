@@ -16,7 +16,8 @@ FLAGS = flags.FLAGS
 flags.DEFINE_string(
     "output", None, "Folder of the results; existing results are reused.", required=True
 )
-flags.DEFINE_integer("seeds", 3, "Runs per kind.", lower_bound=2)
+flags.DEFINE_integer("seeds", 3, "Runs per row of the table.", lower_bound=2)
+flags.DEFINE_multi_string("kinds", [], "Rows to compute, by name; empty: all.")
 
 PADDING, UNKNOWN, BEGIN, END = range(4)
 VOCABULARY_AXIS = 1500  # a weight with an axis of at least this size depends on the vocabulary
@@ -24,7 +25,7 @@ PART = 100  # examples decoded at once
 
 
 def results(name, settings, run, make, train, *others):
-    """Trains a model per seed and prints a table row of their scores.
+    """Trains a model per seed and prints a table row of their scores, if it is in --kinds.
 
     Args:
         name: Name of the row and of the files with its results.
@@ -35,6 +36,8 @@ def results(name, settings, run, make, train, *others):
         train: Arguments of `fit`, with `rows`.
         *others: Further arguments of `run`.
     """
+    if FLAGS.kinds and name not in FLAGS.kinds:
+        return
     settings = {
         **settings,
         **{key: value for key, value in train.items() if key != "rows"},

@@ -56,7 +56,6 @@ flags.DEFINE_integer(
 )
 flags.DEFINE_integer("units", 192, "Units of each layer, and embedding size.")
 flags.DEFINE_integer("window", 5, "Window size of local attention: words on either side.")
-flags.DEFINE_multi_enum("kinds", list(KINDS), list(KINDS), "Models.")
 
 
 def main():
@@ -85,7 +84,7 @@ def main():
         "dropout": FLAGS.dropout,
         "test": FLAGS.test,
     }
-    for kind in FLAGS.kinds:
+    for kind in KINDS:
         results(
             kind,
             settings,

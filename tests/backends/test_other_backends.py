@@ -32,11 +32,12 @@ def python(backend):
     ids=["torch", "jax-layers", "jax-models"],
 )
 def test_ops_layers_and_models_pass_on(backend, part, python):
+    markers = ("slow", "browser", "thorough", *(["runs"] if backend == "jax" else []))
     run_tests(
         python,
         *part,
         "-m",
-        "not slow and not browser and not thorough",
+        " and ".join(f"not {marker}" for marker in markers),
         KERAS_BACKEND=backend,
         OMP_NUM_THREADS="1",  # PyTorch's threads wait for each other at full speed
         # Compiling takes most of the time of the tests on JAX.

@@ -125,10 +125,10 @@ def test_a_translator_is_trained_and_used_from_the_shell(tmp_path):
     pairs = [("red", "rot"), ("cat", "Katze"), ("big", "groß"), ("dog", "Hund"), ("sees", "sieht")]
     random = np.random.default_rng(0)
     order = [random.integers(0, len(pairs), random.integers(1, 6)) for _ in range(600)]
-    for side, name in enumerate(("a.en", "a.de")):
-        (tmp_path / name).write_text(
-            "".join(" ".join(pairs[one][side] for one in row) + "\n" for row in order)
-        )
+    for side, language in enumerate(("en", "de")):
+        lines = [" ".join(pairs[one][side] for one in row) + "\n" for row in order]
+        (tmp_path / f"a.{language}").write_text("".join(lines))
+        (tmp_path / f"b.{language}").write_text("".join(lines[:60]))
     small = config_flags(
         **{
             "model.size": "tiny",
@@ -145,9 +145,9 @@ def test_a_translator_is_trained_and_used_from_the_shell(tmp_path):
             "checkpoint.average": 2,
             "eval.every": 0,
             **{
-                f"data.{split}.{side}": tmp_path / name
-                for split in ("train", "validation")
-                for side, name in (("source", "a.en"), ("target", "a.de"))
+                f"data.{split}.{side}": tmp_path / f"{name}.{language}"
+                for split, name in (("train", "a"), ("validation", "b"))
+                for side, language in (("source", "en"), ("target", "de"))
             },
         }
     )
@@ -193,8 +193,8 @@ def test_a_translator_is_trained_and_used_from_the_shell(tmp_path):
     out, _ = run(
         "finetune.evaluate",
         f"--workdir={tmp_path / 'run'}",
-        f"--source={tmp_path / 'a.en'}",
-        f"--target={tmp_path / 'a.de'}",
+        f"--source={tmp_path / 'b.en'}",
+        f"--target={tmp_path / 'b.de'}",
         "--output=-",
     )
     assert json.loads(out)["bleu"] == results(tmp_path / "run")["bleu"]
@@ -202,8 +202,8 @@ def test_a_translator_is_trained_and_used_from_the_shell(tmp_path):
         "finetune.evaluate",
         f"--workdir={tmp_path / 'run'}",
         "--precision=bfloat16",
-        f"--source={tmp_path / 'a.en'}",
-        f"--target={tmp_path / 'a.de'}",
+        f"--source={tmp_path / 'b.en'}",
+        f"--target={tmp_path / 'b.de'}",
         "--output=-",
     )
     assert json.loads(out)["bleu"] > 90
