@@ -102,10 +102,10 @@ def test_a_row_has_the_mean_over_seeds_and_the_weights_without_vocabulary(tmp_pa
         return Squared(inputs, outputs)
 
     rows = {"x": np.ones((8, 3), "float32")}
-    with flagsaver.as_parsed(output=str(tmp_path), seeds="2"):
-        for _ in range(2):
+    with flagsaver.as_parsed(output=str(tmp_path), seeds="2", kinds=["the name"]):
+        for name in ("the name", "another name", "the name"):
             results(
-                "the name",
+                name,
                 {},
                 lambda model: [50.0, 3.0],
                 make,
@@ -114,5 +114,5 @@ def test_a_row_has_the_mean_over_seeds_and_the_weights_without_vocabulary(tmp_pa
     first, again = capsys.readouterr().out.splitlines()
     assert first == again
     assert "| the name | 50.0" in first and "| 8 |" in first
-    assert len(list(tmp_path.glob("the-name-*.json"))) == 2
+    assert len(list(tmp_path.glob("*.json"))) == 2
     assert json.loads((tmp_path / "the-name-0.json").read_text())["settings"]["steps"] == 2
