@@ -172,6 +172,7 @@ ENGINES = Registry(
     "engine",
     {
         "tensorflow": "keras_attn.training.engines.tensorflow",
+        "jax": "keras_attn.training.engines.jax",
     },
     EngineFields,
 )

@@ -1,11 +1,12 @@
 """Saved configs: checked, completed with missing fields, and compared when a run is resumed."""
 
+import dataclasses
 import json
 from reprlib import repr as shorten
 
 from keras_attn.defaults import ENDS, declared, default_config
 from keras_attn.errors import UserError
-from keras_attn.registry import FAMILIES, family_and_task
+from keras_attn.registry import ENGINES, FAMILIES, family_and_task
 
 
 def complete(config, kind):
@@ -162,6 +163,20 @@ def fields_to_keep(old, new, fields):
         and (field.resume == "first" or field.chosen and new[name] is None)
         and not (given and name in ends)
     }
+
+
+def fields_of_another_engine(fields, *engines):
+    """Returns the fields of a run that another engine resumes.
+
+    Values that an engine fixes are kept from the first start, because data may depend on them.
+
+    Args:
+        fields: See `check_same`.
+        *engines: Names of the engine that trained the run, and of the one that resumes it.
+    """
+    fixed = {path for name in engines if name in ENGINES for path in ENGINES.fields(name).fixed}
+    kept = {path: dataclasses.replace(fields[path], resume="first") for path in fixed & {*fields}}
+    return {**fields, **kept}
 
 
 def flatten(tree, prefix=""):

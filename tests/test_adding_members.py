@@ -67,7 +67,7 @@ def add_member(tmp_path, monkeypatch):
     [
         ("adding_a_family.md", FAMILIES, "roformer"),
         ("adding_a_task.md", TASKS, "multiple_choice"),
-        ("adding_an_engine.md", ENGINES, "jax"),
+        ("adding_an_engine.md", ENGINES, "torch"),
     ],
 )
 def test_the_line_of_the_registry_adds_a_member(page, registry, member):

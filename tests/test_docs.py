@@ -14,7 +14,7 @@ import pytest
 
 from keras_attn.cli.config_files import config_folder, load_config
 from keras_attn.defaults import fields
-from keras_attn.registry import FAMILIES, TASKS
+from keras_attn.registry import ENGINES, FAMILIES, TASKS
 from tests.support.quick import quick
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -76,9 +76,10 @@ def test_python_code_of_a_page_runs(name, folder, monkeypatch):
             exec(compiled, names)
 
 
-def _help(module, config):
+def _help(module, **flags):
     """Returns the output of `--help`, which does not import TensorFlow."""
-    command = [sys.executable, "-m", module, *([f"--config={config}"] if config else []), "--help"]
+    given = [f"--{name}={value}" for name, value in flags.items() if value]
+    command = [sys.executable, "-m", module, *given, "--help"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, (command, done.stderr)
     return done.stdout
@@ -100,14 +101,15 @@ def test_commands_name_flags_and_fields_that_exist():
             config = flags.get("config") or None
             if config and not config.endswith(".py"):
                 assert (config_folder() / f"{config.split(':')[0]}.py").exists(), (path, command)
-            if (module, config) not in known:
-                known[module, config] = set(
-                    re.findall(r"^  --([\w.]+)", _help(module, config), re.M)
-                )
+            engine = flags.get("engine") if flags.get("engine") in ENGINES else None
+            one = module, config, engine
+            if one not in known:
+                shown = _help(module, config=config, engine=engine)
+                known[one] = set(re.findall(r"^  --([\w.]+)", shown, re.M))
             wrong += [
                 (_name(path), name)
                 for name in flags
-                if name not in known[module, config] and not name.startswith("help")
+                if name not in known[one] and not name.startswith("help")
             ]
             seen += len(flags)
     assert not wrong and seen > 100

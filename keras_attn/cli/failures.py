@@ -5,6 +5,7 @@ import math
 import os
 import re
 import sys
+import traceback
 
 from absl import flags
 
@@ -116,6 +117,10 @@ def exit_if_known(error):
             "Another worker was lost; start all workers again with the same command to resume "
             f"from the last checkpoint. Received: {_first_line(lost)}"
         )
+    if engine_fields().in_cluster():
+        # The other workers would wait for this one while its threads serve them.
+        traceback.print_exception(error)
+        os._exit(1)
 
 
 def path_values():

@@ -68,16 +68,16 @@ class TableBatches:
         source: `TextExamples`.
         pack: Maximum number of examples per row, with the row length chosen by the source. With
             more than 1, batches have fewer rows than examples, and their number varies.
-        micro_batches: With `pack`: the number of rows is a multiple of this.
+        multiple: With `pack`: the number of rows is a multiple of this.
         counts: With `pack`: maximum number of distinct row counts, each of which XLA compiles
             separately. None: unlimited.
     """
 
-    def __init__(self, source, pack=1, micro_batches=1, counts=None):
+    def __init__(self, source, pack=1, multiple=1, counts=None):
         self.source = source
         self.pack = pack
         self.one_count = pack == 1
-        self._micro_batches = micro_batches
+        self._multiple = multiple
         self._counts = counts
         self.batch_size = self.mean_rows = source.batch_size
         self.num_examples = source.num_examples
@@ -92,7 +92,7 @@ class TableBatches:
         rows = {name: array[first:last] for name, array in self._newest[1].items()}
         if self.pack == 1:
             return rows
-        multiple = self._micro_batches
+        multiple = self._multiple
         if self._counts:
             multiple *= -(-(last - first) // (self._counts * multiple))
         return self._pack(rows, multiple)

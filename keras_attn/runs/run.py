@@ -19,7 +19,12 @@ from keras_attn.errors import UserError, forget_warnings, warn
 from keras_attn.registry import ENGINES, TASKS, UNRECORDED_ENGINE, kind_of
 from keras_attn.runs.config_checks import check_batch_size, check_eval_batch_size, check_fields
 from keras_attn.runs.step_memory import choose_sizes
-from keras_attn.saved_config import changed_fields, check_same, fields_to_keep
+from keras_attn.saved_config import (
+    changed_fields,
+    check_same,
+    fields_of_another_engine,
+    fields_to_keep,
+)
 from keras_attn.training.engines import make_engine
 from keras_attn.workdir import Workdir, began_as_released
 
@@ -157,14 +162,17 @@ class Run:
                 f"Received: workdir={workdir.path}"
             )
         if self.resumed:
-            _check_engine(self.saved, engine_name)
             workdir.check_tokenizer(self.saved, family.tokenizers.files)
         self._set_lowercase()
         self.resolved = config.to_dict()
         self.resolved.pop("workdir")
         self.resolved["data"].update(self._tokenizer_settings())
         if self.resumed:  # needs neither `pretrained` nor `data.vocab` again
+            was = self.saved.get("engine", UNRECORDED_ENGINE)
             known = declared(task.name, family.name)
+            if was != engine_name:
+                self.say(f"resuming with engine={engine_name}, was {was}")
+                known = fields_of_another_engine(known, was, engine_name)
             configs = self.saved["config"], self.resolved, known
             for path, value in fields_to_keep(*configs).items():
                 self.set_field(path, value)
@@ -362,16 +370,6 @@ class Run:
     def barrier(self):
         """Waits for all workers, for example until the chief has written a file."""
         self.engine.barrier()
-
-
-def _check_engine(saved, name):
-    """Raises a `UserError` if a run was trained by another engine, whose rounding differs."""
-    was = saved.get("engine", UNRECORDED_ENGINE)
-    if was != name:
-        raise UserError(
-            f"A resumed run cannot change --engine. Set --engine={was}, or start a new --workdir "
-            f"with --pretrained. Received: engine={name}, was {was}"
-        )
 
 
 def _lowercase(data, pretrained, family):

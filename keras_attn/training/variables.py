@@ -36,12 +36,14 @@ def variables_by_path(model, optimizer=None, loss_scale=None):
 
 
 def read_values(variables):
-    """Converts variables (a dict by path) to NumPy arrays."""
-    # PyTorch cannot convert tensors that require gradients.
-    return {
-        path: np.asarray(keras.ops.stop_gradient(keras.ops.convert_to_tensor(v.value)))
-        for path, v in variables.items()
-    }
+    """Converts variables (a dict by path) to NumPy arrays, int32 to int64."""
+    values = {}
+    for path, v in variables.items():
+        # PyTorch cannot convert tensors that require gradients.
+        value = np.asarray(keras.ops.stop_gradient(keras.ops.convert_to_tensor(v.value)))
+        # Counters are int64 on TensorFlow, and int32 on JAX.
+        values[path] = value.astype(np.int64) if value.dtype == np.int32 else value
+    return values
 
 
 def assign_values(variables, values, source):
@@ -67,8 +69,8 @@ def check_values(variables, values, source):
                 f"{source} must contain {path} with shape {tuple(variable.shape)}. "
                 f"Received: shape={tuple(value.shape)}"
             )
-        # Files contain float32 weights, whatever precision the model uses.
-        wanted = "float32" if "float" in dtype else dtype
+        # Files contain float32 weights and int64 counters, whatever dtypes the variables have.
+        wanted = "float32" if "float" in dtype else {"int32": "int64"}.get(dtype, dtype)
         found = str(getattr(value, "dtype", "float32"))
         if found != wanted:
             raise UserError(f"{source} must contain {path} as {wanted}. Received: {found}")

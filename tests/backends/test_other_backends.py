@@ -2,11 +2,9 @@
 for files and text.
 """
 
-import sys
-
 import pytest
 
-from tests.support.environments import PROJECT, ROOT, environment, run, run_tests
+from tests.support.environments import PROJECT, ROOT, environment, run, run_tests, with_tensorflow
 
 pytestmark = pytest.mark.slow
 
@@ -65,21 +63,38 @@ assert before == (keras.config.floatx(), keras.config.dtype_policy().name, len(s
 
 @pytest.mark.parametrize("backend", ["jax", "torch"])
 def test_trained_models_predict_what_they_predict_on_tensorflow(backend, python):
-    # The packages of this environment are found first: TensorFlow is among them, JAX is not.
-    program = (
-        "import sys, pytest; sys.path.append(sys.argv[1]); sys.exit(pytest.main(sys.argv[2:]))"
+    files = (
+        "integration/test_workdirs_0_1.py",
+        "training/test_muon.py",
+        "training/test_optimizers.py",
     )
-    packages = next(python.parents[1].glob("lib/*/site-packages"))
     run(
-        [
-            sys.executable,
-            "-c",
-            program,
-            packages,
-            "tests/integration/test_workdirs_0_1.py",
-            "tests/training/test_muon.py",
-            "tests/training/test_optimizers.py",
-        ],
+        [with_tensorflow(python), "-m", "pytest", *(f"tests/{file}" for file in files)],
         ROOT,
+        KERAS_BACKEND=backend,
+    )
+
+
+@pytest.mark.parametrize("backend", ["jax"])
+def test_steps_equal_those_of_tensorflow_and_numpy_on(backend, python):
+    files = ("test_step.py", "test_loss_scale.py", "test_evaluation.py")
+    files += ("jax/options.py", "jax/random_numbers.py")  # collected only if they are named
+    run(
+        [with_tensorflow(python), "-m", "pytest"]
+        + [f"tests/training/engines/{file}" for file in files],
+        ROOT,
+        KERAS_BACKEND=backend,
+        XLA_FLAGS="--xla_force_host_platform_device_count=2",
+    )
+
+
+@pytest.mark.slow(minutes=25)
+@pytest.mark.parametrize("backend", ["jax"])
+def test_commands_train_on(backend, python):
+    run(
+        [with_tensorflow(python), "-m", "pytest", "-m", "slow", "-n", "2"]
+        + ["tests/integration/jax_engine.py"],
+        ROOT,
+        timeout=1500,
         KERAS_BACKEND=backend,
     )

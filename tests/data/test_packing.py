@@ -221,7 +221,7 @@ def test_weighted_windows_are_the_same_in_packed_rows():
 
 
 def test_packed_rows_split_into_micro_batches():
-    batches = _classification(pack=5, micro_batches=3)
+    batches = _classification(pack=5, multiple=3)
     assert {len(batches.batch(index, 0, 16)["token_ids"]) % 3 for index in range(4)} == {0}
     empty = batches.batch(1, 8, 16)  # only what fills up the last batch
     assert not empty["padding_mask"].any() and not empty["sample_weight"].any()

@@ -1,6 +1,5 @@
 """The family, the task and the engine of a run, and checks before any work."""
 
-import shutil
 import types
 
 import pytest
@@ -16,8 +15,8 @@ from keras_attn.defaults import (
 )
 from keras_attn.errors import UserError
 from keras_attn.registry import ENGINES, FAMILIES
-from keras_attn.runs.run import Run, _check_engine, _fix_fields
-from keras_attn.saved_config import fields_to_keep
+from keras_attn.runs.run import Run, _fix_fields
+from keras_attn.saved_config import fields_of_another_engine, fields_to_keep
 from keras_attn.workdir import Workdir
 from tests.support.numpy_engine import fields as numpy_fields
 from tests.support.small_workdirs import GOLDEN
@@ -70,14 +69,17 @@ def test_attention_requires_an_encoder_or_a_classifier(tmp_path):
     assert not (tmp_path / "page.html").exists()
 
 
-def test_a_resumed_run_keeps_its_engine(tmp_path, monkeypatch):
+def test_another_engine_keeps_the_values_that_engines_fix(monkeypatch):
+    declaration = EngineFields(backend="tensorflow", fixed={"train.jit": True, "train.unknown": 1})
+    monkeypatch.setattr(numpy_fields, "FIELDS", declaration)
     monkeypatch.setitem(ENGINES._packages, "numpy", "tests.support.numpy_engine")
-    # A workdir of version 0.1, which does not record its engine: it was TensorFlow.
-    shutil.copytree(GOLDEN / "workdirs_0_1/bert", tmp_path / "run")
-    before = (tmp_path / "run/config.json").read_text()
-    with pytest.raises(UserError, match="cannot change --engine.*engine=numpy, was tensorflow"):
-        pretrain(pretraining_defaults(), tmp_path / "run", engine="numpy")
-    assert (tmp_path / "run/config.json").read_text() == before
+    known = declared("masked_lm")
+    old, new = ({"train": {"jit": jit, "clip_norm": 1.0}} for jit in (False, True))
+    for engines in (("tensorflow", "numpy"), ("numpy", "tensorflow"), ("removed", "numpy")):
+        fields = fields_of_another_engine(known, *engines)
+        assert fields.keys() == known.keys()
+        assert fields_to_keep(old, new, fields)["train.jit"] is False
+    assert "train.jit" not in fields_to_keep(old, new, known)
 
 
 def test_an_engine_reports_the_fields_that_it_sets(monkeypatch):
@@ -109,13 +111,6 @@ def test_released_weights_are_not_read_again():
     run.release_pretrained()
     with pytest.raises(RuntimeError, match="used after release_pretrained"):
         run.pretrained  # noqa: B018
-
-
-def test_the_engine_of_runs_without_a_record_is_not_the_default(monkeypatch):
-    monkeypatch.setattr("keras_attn.registry.DEFAULT_ENGINE", "numpy")
-    _check_engine({}, "tensorflow")
-    with pytest.raises(UserError, match="engine=numpy, was tensorflow"):
-        _check_engine({}, "numpy")
 
 
 def test_config_json_records_the_engine(tmp_path):

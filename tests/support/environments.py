@@ -39,6 +39,18 @@ def environment(name, requirements):
     return python
 
 
+def with_tensorflow(python):
+    """Python of the environment of the tests, with the packages of another one that it lacks."""
+    folder = python.parents[1].with_name(f"{python.parents[1].name}-with-tensorflow")
+    subprocess.run([sys.executable, "-m", "venv", "--clear", "--without-pip", folder], check=True)
+    sites = [
+        next(Path(root).glob("lib/*/site-packages")) for root in (sys.prefix, python.parents[1])
+    ]
+    own = next(folder.glob("lib/*/site-packages"))
+    (own / "others.pth").write_text("".join(f"{site}\n" for site in sites))
+    return folder / "bin" / "python"
+
+
 def make_environment(folder):
     subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
     install(folder / "bin" / "python", "--upgrade", "pip")

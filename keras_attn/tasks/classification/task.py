@@ -130,7 +130,7 @@ class Classification(Task):
             TableBatches(
                 train,
                 config.data.pack,
-                config.train.accumulate,
+                config.train.accumulate * run.engine.replicas_per_request,
                 counts=ROW_COUNTS if config.train.jit else None,
             ),
             validation and TableBatches(validation),

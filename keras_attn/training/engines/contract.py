@@ -104,11 +104,14 @@ class Engine(abc.ABC):
 
     Attributes:
         num_replicas: Number of replicas, which divide the rows of a global batch.
+        replicas_per_request: Number of replicas that divide the rows of one call of
+            `batches.batch`; packed batches then have a multiple of this number of rows.
         is_chief: Whether this process makes the decisions and writes the files.
         fixed_shapes: Whether all batches must have the same shape.
     """
 
     num_replicas: int = 1
+    replicas_per_request: int = 1
     is_chief: bool = True
     fixed_shapes: bool = False
 

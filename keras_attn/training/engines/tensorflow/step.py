@@ -7,16 +7,18 @@ clipped by their global norm, checked and applied: there is no mean of means, an
 replica. In float16 the loss is scaled, and a step whose gradients overflow is skipped.
 """
 
-import keras
+import functools
+
 import numpy as np
 import tensorflow as tf
 
 from keras_attn.ops.kernels import tensorflow_replicas as replicas
 from keras_attn.ops.kernels.tensorflow_graphs import traced
 from keras_attn.training.engines.contract import Step
+from keras_attn.training.engines.model_calls import training_outputs
 from keras_attn.training.engines.tensorflow.feed import distributed_batches
 from keras_attn.training.loss_scale import LossScale
-from keras_attn.training.variables import is_seed, variables_by_path
+from keras_attn.training.variables import variables_by_path
 
 
 class TensorFlowStep(Step):
@@ -216,16 +218,8 @@ class TensorFlowStep(Step):
         )[1]
 
     def _call(self, trainable, others, batch, seed):
-        """Returns the outputs of the model in training, with the random numbers of a seed."""
-        others = [
-            self._fold(seed, k) if is_seed(variable) else value
-            for k, (variable, value) in enumerate(zip(self._others, others, strict=True))
-        ]
-        # As `stateless_call`, which does not take the values of `constants`.
-        variables = [*self.model.trainable_variables, *self._others]
-        values = zip(variables, [*trainable, *others], strict=True)
-        with keras.StatelessScope(state_mapping=list(values)):
-            return self.model.call(batch, training=True)
+        fold = functools.partial(self._fold, seed)
+        return training_outputs(self.model, self._others, trainable, others, batch, fold)
 
     def _micro_batch(self, trainable, others, batch, scales, seed):
         with tf.GradientTape(watch_accessed_variables=False) as tape:

@@ -6,7 +6,7 @@ import pytest
 
 from keras_attn.data.batches import StreamBatches
 from keras_attn.errors import UserError
-from keras_attn.training.engines import make_engine
+from tests.support.engines import engine_of
 
 BATCH = 4
 
@@ -54,7 +54,7 @@ class Values:
 @pytest.fixture(scope="module", params=[(1, False), (2, False), (2, True)], ids=str)
 def evaluator(request):
     replicas, jit = request.param
-    engine = make_engine(strategy="one_device" if replicas == 1 else "mirrored")
+    engine = engine_of(replicas)
     with engine.scope():
         model = Scale()
         model.build()
@@ -74,7 +74,7 @@ def test_rows_of_batches_with_different_lengths_are_padded():
 
     model = Scale()
     model.build()
-    evaluator = make_engine(strategy="one_device").make_evaluator(model, rows="value")
+    evaluator = engine_of().make_evaluator(model, rows="value")
     _, rows = evaluator.run(Lengths())
     np.testing.assert_array_equal(
         rows[:, :, 0] / 2, [[1, 2, 3], [4, 5, 6], [11, 12, 0], [14, 15, 0]]

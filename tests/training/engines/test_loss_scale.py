@@ -4,11 +4,10 @@ import keras
 import numpy as np
 import pytest
 
-from keras_attn.data.batches import StreamBatches
 from keras_attn.models import BertEncoder, BertPretrainer
-from keras_attn.training.engines import make_engine
 from keras_attn.training.variables import assign_values, read_values
-from tests.support.regression import RATE, ROWS, SGD, BertRows, Examples, Regression
+from tests.support.engines import step_of
+from tests.support.regression import RATE, ROWS, BertRows, Examples, Regression
 
 
 class HalfRegression(Regression):
@@ -20,17 +19,6 @@ class HalfRegression(Regression):
     def call(self, batch, training=None):
         x, slope = (keras.ops.cast(v, "float16") for v in (batch["x"], self.slope))
         return {"value": keras.ops.cast(keras.ops.matmul(x, slope), "float32")}
-
-
-def _step(make_model, source, replicas=1, **options):
-    engine = make_engine(strategy="one_device" if replicas == 1 else "mirrored")
-    with engine.scope():
-        model = make_model()
-        model.build()
-        optimizer = SGD(0.5, name="sgd")
-        optimizer.build(model.trainable_variables)
-    step = engine.make_step(model, optimizer, **options)
-    return step, step.feed(StreamBatches(source, ROWS), 0)
 
 
 def _numpy_step(slope, data, number):
@@ -47,7 +35,7 @@ def test_steps_that_overflow_are_skipped_and_the_others_equal_numpy(replicas, ac
     # Only the last replica has row 7; the others must also skip the step.
     source.arrays["label"][ROWS - 1] = 400.0
     source.arrays["weight"][ROWS - 1] = 1.0
-    step, feed = _step(
+    step, feed = step_of(
         HalfRegression, source, replicas, accumulate=accumulate, jit=jit, clip_norm=None
     )
     rows = step.run(feed, 0, np.full(6, RATE))
@@ -66,7 +54,7 @@ def test_the_run_stops_if_no_scale_prevents_overflow():
     source.arrays["label"][:] = (
         1e6  # the gradient is twice as large; the maximum of float16 is 65,504
     )
-    step, feed = _step(HalfRegression, source)
+    step, feed = step_of(HalfRegression, source)
     rows = step.run(feed, 0, np.full(20, RATE))
     assert [row["loss_scale"] for row in rows] == [2.0**k for k in range(15, -1, -1)]
     assert not np.isfinite(rows[-1]["gradient_norm"])
@@ -74,13 +62,13 @@ def test_the_run_stops_if_no_scale_prevents_overflow():
 
 
 def test_the_scale_rises_after_2000_finite_steps_and_is_saved_in_checkpoints():
-    step, feed = _step(HalfRegression, Examples())
+    step, feed = step_of(HalfRegression, Examples())
     step.loss_scale.value.assign(64.0)
     step.loss_scale.good_steps.assign(1998)
     scales = [row["loss_scale"] for row in step.run(feed, 0, np.full(4, RATE))]
     assert scales == [64, 64, 128, 128]
     saved = read_values(step.variables())
-    other, _ = _step(HalfRegression, Examples())
+    other, _ = step_of(HalfRegression, Examples())
     assign_values(other.variables(), saved, "It")
     assert other.loss_scale.value.numpy() == 128 and other.loss_scale.good_steps.numpy() == 2
 
@@ -96,7 +84,7 @@ def test_bert_learns_in_float16_as_in_float32():
 
     losses = {}
     for policy in ("float32", "mixed_float16"):
-        step, feed = _step(bert(policy), BertRows())
+        step, feed = step_of(bert(policy), BertRows())
         losses[policy] = [row["loss"] for row in step.run(feed, 0, np.full(20, RATE))]
         assert (step.loss_scale is None) == (policy == "float32")
     np.testing.assert_allclose(losses["mixed_float16"], losses["float32"], rtol=2e-3)

@@ -1,17 +1,14 @@
-"""Updates equal NumPy; randomness, stopping and tracing of the step."""
+"""Updates equal NumPy on every engine; randomness and stopping of the step."""
 
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
-from keras_attn.data.batches import StreamBatches
 from keras_attn.models import BertEncoder, BertPretrainer
 from keras_attn.models.text_embedder import TextEmbedder
-from keras_attn.ops.kernels import tensorflow_graphs as graphs
-from keras_attn.training.engines import make_engine
+from tests.support.engines import step_of
 from tests.support.quick import quick
-from tests.support.regression import RATE, ROWS, SGD, BertRows, Examples, Regression
+from tests.support.regression import RATE, ROWS, BertRows, Examples, PairsOfTexts, Regression
 
 WIDTH = 64
 
@@ -49,17 +46,6 @@ class RowNumbers:
         }
 
 
-def _trainer(model_class, source, replicas=1, **options):
-    engine = make_engine(strategy="one_device" if replicas == 1 else "mirrored")
-    with engine.scope():
-        model = model_class()
-        model.build()
-        optimizer = SGD(0.5)
-        optimizer.build(model.trainable_variables)
-    step = engine.make_step(model, optimizer, **options)
-    return step, model, step.feed(StreamBatches(source, ROWS), 0)
-
-
 def _numpy_steps(count, clip_norm):
     data, slope, records = Examples().arrays, np.ones(3), []
     for step in range(count):
@@ -89,12 +75,12 @@ def _numpy_steps(count, clip_norm):
     ],
 )
 def test_updates_equal_numpy_for_any_split_of_the_batch(replicas, accumulate, jit, clip_norm):
-    step, model, feed = _trainer(
+    step, feed = step_of(
         Regression, Examples(), replicas, accumulate=accumulate, jit=jit, clip_norm=clip_norm
     )
     slope, records = _numpy_steps(5, clip_norm)
     rows = step.run(feed, 0, np.full(2, RATE)) + step.run(feed, 2, np.full(3, RATE))
-    np.testing.assert_allclose(model.slope.numpy(), slope, rtol=1e-5)
+    np.testing.assert_allclose(step.model.slope.numpy(), slope, rtol=1e-5)
     for row, (loss, norm, accuracy) in zip(rows, records, strict=True):
         assert row["loss"] == pytest.approx(loss, rel=1e-5)
         assert row["square_loss"] == row["loss"] and row["absent_loss"] == 0.0
@@ -104,13 +90,20 @@ def test_updates_equal_numpy_for_any_split_of_the_batch(replicas, accumulate, ji
     assert records[0][1] > 0.5, "the first gradient must be one that is clipped"
 
 
+def test_calls_of_any_length_run_the_same_steps():
+    step, feed = step_of(Regression, Examples())
+    for first, length in ((0, 1), (1, 3), (4, 2), (6, 5)):
+        step.run(feed, first, np.full(length, RATE))
+    np.testing.assert_allclose(step.model.slope.numpy(), _numpy_steps(11, 1.0)[0], rtol=1e-5)
+
+
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_a_step_that_is_not_finite_is_reported_not_applied_and_the_last(replicas):
-    step, model, feed = _trainer(Regression, Examples(poison=2 * ROWS + 7), replicas, clip_norm=0.5)
+    step, feed = step_of(Regression, Examples(poison=2 * ROWS + 7), replicas, clip_norm=0.5)
     rows = step.run(feed, 0, np.full(5, RATE))
     assert len(rows) == 3
     assert np.isfinite(rows[1]["loss"]) and np.isnan(rows[2]["loss"])
-    np.testing.assert_allclose(model.slope.numpy(), _numpy_steps(2, 0.5)[0], rtol=1e-5)
+    np.testing.assert_allclose(step.model.slope.numpy(), _numpy_steps(2, 0.5)[0], rtol=1e-5)
     assert step.optimizer.iterations.numpy() == 2
 
 
@@ -120,22 +113,22 @@ def test_an_infinite_gradient_of_a_finite_loss_is_not_applied():
     source.arrays["label"][:] = np.float32(3e19)
     source.arrays["label"][0] = np.float32(2e19)
     source.arrays["weight"][:] = 1e-2
-    step, model, feed = _trainer(Regression, source)
+    step, feed = step_of(Regression, source)
     rows = step.run(feed, 0, np.full(2, RATE))
     assert len(rows) == 1 and not np.isfinite(rows[0]["gradient_norm"])
-    np.testing.assert_array_equal(model.slope.numpy(), np.ones(3))
+    np.testing.assert_array_equal(step.model.slope.numpy(), np.ones(3))
 
 
 def _masks(replicas, accumulate, seed=1, jit=False, steps=2):
     """Returns the dropout mask of each row in each step: `(steps, ROWS, WIDTH)`."""
-    step, model, feed = _trainer(
+    step, feed = step_of(
         Dropped, RowNumbers(), replicas, accumulate=accumulate, jit=jit, clip_norm=None, seed=seed
     )
-    masks, before = [], model.table.numpy()
+    masks, before = [], step.model.table.numpy()
     for number in range(steps):
         step.run(feed, number, np.ones(1))
-        masks.append(before - model.table.numpy() > 0)
-        before = model.table.numpy()
+        masks.append(before - step.model.table.numpy() > 0)
+        before = step.model.table.numpy()
     return np.stack(masks)
 
 
@@ -150,107 +143,6 @@ def test_masks_depend_on_the_seed():
     first = _masks(1, 2)
     np.testing.assert_array_equal(first, _masks(1, 2))
     assert not np.array_equal(first, _masks(1, 2, seed=2))
-
-
-def test_calls_of_any_length_run_the_same_steps_and_trace_the_loop_once_or_twice():
-    lengths = (1, 3, 2, 5)
-    step, model, feed = _trainer(Regression, Examples())
-    for number, length in enumerate(lengths):
-        step.run(feed, sum(lengths[:number]), np.full(length, RATE))
-    np.testing.assert_allclose(model.slope.numpy(), _numpy_steps(11, 1.0)[0], rtol=1e-5)
-    assert step._loop.experimental_get_tracing_count() <= 2
-
-
-def _bert(dropout, dtype=None):
-    encoder = BertEncoder(50, 1, 8, 2, dropout=dropout, max_length=16, seed=0, dtype=dtype)
-    return BertPretrainer(encoder, seed=0, dtype=dtype)
-
-
-@pytest.mark.runs
-@pytest.mark.parametrize("accumulate", [1, 2])
-def test_the_replica_step_of_bert_compiles_with_static_shapes(accumulate):
-    step, _, feed = _trainer(lambda: _bert(0.1), BertRows(), jit=True, accumulate=accumulate)
-    compiled, arguments = step._gradients, []
-    step._gradients = lambda *args: arguments.append(args) or compiled(*args)
-    assert np.isfinite(step.run(feed, 0, np.full(2, RATE))[-1]["loss"])
-    assert all(x.shape.is_fully_defined() for x in tf.nest.flatten(arguments[0]))
-    like = tf.nest.map_structure(lambda x: tf.zeros(x.shape, x.dtype), arguments[0])
-    program = compiled.experimental_get_compiler_ir(*like)(stage="hlo")
-    assert "f32[50,8]" in program
-    assert "<=" not in program and "custom-call" not in program  # dynamic shapes, calls out of XLA
-
-
-def _three_steps(source, dtype, **options):
-    # Dropout masks depend on how a batch is split.
-    step, model, feed = _trainer(lambda: _bert(0.0, dtype), source, **options)
-    before = [weight.numpy() for weight in model.trainable_variables]
-    rows = step.run(feed, 0, np.full(3, RATE))
-    after = [weight.numpy() for weight in model.trainable_variables]
-    return rows, np.concatenate([(b - a).ravel() for a, b in zip(before, after, strict=True)])
-
-
-def test_one_micro_batch_is_in_memory_at_a_time():
-    step, _, feed = _trainer(lambda: _bert(0.0), BertRows(), accumulate=2)
-    batch = next(iter(feed))
-    tensors = [
-        [tf.convert_to_tensor(v.value) for v in variables]
-        for variables in (step.model.trainable_variables, step.model.non_trainable_variables)
-    ]
-    scales = {
-        name: tf.constant(1.0)
-        for name in step.model.loss_weights({name: x[0] for name, x in batch.items()})
-    }
-    graph = step._gradients.get_concrete_function(
-        *tensors, batch, scales, tf.constant([0, 0])
-    ).graph
-    loops = [node for node in graph.as_graph_def().node if "While" in node.op]
-    assert [node.attr["parallel_iterations"].i for node in loops] == [1]
-
-
-@pytest.mark.runs
-@pytest.mark.parametrize(
-    ("replicas", "accumulate"),
-    [
-        (1, 1),
-        pytest.param(1, 2, marks=pytest.mark.slow),
-        pytest.param(2, 1, marks=pytest.mark.slow),
-        (2, 2),
-    ],
-)
-@pytest.mark.parametrize(
-    "dtype", ["float32", pytest.param("mixed_bfloat16", marks=pytest.mark.slow), "mixed_float16"]
-)
-def test_compiled_functions_do_not_change_results(replicas, accumulate, dtype, monkeypatch):
-    options = {"replicas": replicas, "accumulate": accumulate}
-    monkeypatch.setattr(graphs, "WORTH_COMPILING", 2**62)
-    plain, plain_changes = _three_steps(BertRows(), dtype, **options)
-    calls, both = [], graphs.worth_compiling
-    monkeypatch.setattr(graphs, "WORTH_COMPILING", 1)
-    monkeypatch.setattr(graphs, "worth_compiling", lambda x: calls.append(both(x)) or calls[-1])
-    found, changes = _three_steps(BertRows(), dtype, **options)
-    assert calls and all(calls)
-    tolerance = {"float32": 1e-5, "mixed_bfloat16": 0.02, "mixed_float16": 0.003}[dtype]
-    for row, wanted in zip(found, plain, strict=True):
-        assert row == pytest.approx(wanted, rel=tolerance)
-    far = np.linalg.norm(plain_changes)
-    assert far > 0.1
-    assert np.linalg.norm(changes - plain_changes) < tolerance * far
-
-
-class PairsOfTexts:
-    """Two texts per row, and scores; the last row of a batch is padding."""
-
-    num_examples = ROWS
-
-    def rows(self, start, stop):
-        rows = np.arange(start, stop)
-        ids = 1 + (rows[:, None, None] * 5 + np.arange(2)[:, None] * 3 + np.arange(4)) % 11
-        return {
-            "token_ids": ids.astype(np.int32),
-            "padding_mask": np.ones_like(ids, np.int32),
-            "label": (rows % ROWS / ROWS).astype(np.float32),
-            "sample_weight": (rows % ROWS < ROWS - 1).astype(np.float32),
-        }
 
 
 class PairsWithTeacher(PairsOfTexts):
@@ -285,10 +177,10 @@ def test_in_batch_losses_are_of_the_global_batch_for_any_split(loss, source):
 
     found = {}
     for replicas, accumulate, jit in ((1, 1, False), (2, 1, False), (1, 4, True), (2, 2, False)):
-        step, trained, feed = _trainer(model, source(), replicas, accumulate=accumulate, jit=jit)
+        step, feed = step_of(model, source(), replicas, accumulate=accumulate, jit=jit)
         records = step.run(feed, 0, [0.5, 0.5])
         values = [record["loss"] for record in records]
-        weights = np.concatenate([np.ravel(v) for v in trained.trainable_variables])
+        weights = np.concatenate([np.ravel(v) for v in step.model.trainable_variables])
         found[replicas, accumulate] = np.array(values), weights
     for losses, weights in found.values():
         np.testing.assert_allclose(losses, found[1, 1][0], 1e-5)
@@ -321,37 +213,14 @@ def test_a_teacher_runs_in_the_step_of_all_devices():
     found, fixed = {}, {}
     for split in ((1, 1, False), (2, 1, True), (1, 4, True), (2, 2, False)):
         replicas, accumulate, jit = split
-        step, trained, feed = _trainer(
-            model, SameBertRows(), replicas, accumulate=accumulate, jit=jit
-        )
+        step, feed = step_of(model, SameBertRows(), replicas, accumulate=accumulate, jit=jit)
         losses = [record["mlm_loss"] for record in step.run(feed, 0, [0.5, 0.5])]
-        assert len(step.variables()) == len(trained.trainable_variables) + 1  # and the iteration
-        found[split] = losses, np.concatenate([np.ravel(v) for v in trained.trainable_variables])
-        fixed[split] = np.concatenate([np.ravel(v) for v in trained.constants])
+        assert len(step.variables()) == len(step.model.trainable_variables) + 1  # and the iteration
+        found[split] = losses, np.concatenate([np.ravel(v) for v in step.model.trainable_variables])
+        fixed[split] = np.concatenate([np.ravel(v) for v in step.model.constants])
     losses, weights = found[1, 1, False]
     assert losses[0] == pytest.approx(0.5 * np.log(50), abs=0.1)  # neither has learnt anything
     for split in found:
         np.testing.assert_allclose(found[split][0], losses, 1e-5)
         np.testing.assert_allclose(found[split][1], weights, 1e-4, 1e-6)
         np.testing.assert_array_equal(fixed[split], fixed[1, 1, False])
-
-
-@pytest.mark.parametrize("dtype", quick(["float32", "mixed_bfloat16"]))
-def test_both_passes_of_an_in_batch_loss_have_the_same_dropout(dtype):
-    """With other masks, the gathered rows would differ from those that are differentiated."""
-    found = []
-
-    class Recorded(TextEmbedder):
-        def loss_errors(self, outputs, batch):
-            if "gathered_embedding" in batch:
-                start = batch["gathered_start"]
-                rows = batch["gathered_embedding"][start : start + 2]
-                found.append(tf.reduce_max(tf.abs(rows - outputs["embedding"])))
-                tf.debugging.assert_less(found[-1], 1e-2 if dtype != "float32" else 1e-5)
-            return super().loss_errors(outputs, batch)
-
-    backbone = BertEncoder(12, 1, 8, 2, dropout=0.5, use_pooler=False, seed=0, dtype=dtype)
-    step, _, feed = _trainer(
-        lambda: Recorded(backbone, seed=1, dtype=dtype), PairsOfTexts(), accumulate=ROWS // 2
-    )
-    assert np.isfinite(step.run(feed, 0, [0.1])[0]["loss"]) and found
