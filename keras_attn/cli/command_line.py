@@ -12,6 +12,7 @@ from keras_attn.cli.config_files import config_names, find_config, load_config
 from keras_attn.cli.engine_flag import engine_fields, take_flag
 from keras_attn.cli.failures import (
     exit_if_known,
+    exit_in_cluster,
     exit_with_error,
     flag_message,
     nearest_flag,
@@ -157,6 +158,7 @@ def run_command(main, usage, default_config=None, define_flags=lambda: None):
         sys.exit(130)
     except Exception as error:
         exit_if_known(error)
+        exit_in_cluster(error)
         raise
 
 

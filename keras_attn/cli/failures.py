@@ -69,14 +69,24 @@ def own_flags():
 def exit_with_error(message):
     line = " ".join(message.split())
     print(f"error: {line}", file=sys.stderr, flush=True)
-    try:
-        in_cluster = engine_fields().in_cluster()
-    except UserError:  # --engine names a member of a broken package: this is the error
-        in_cluster = False
-    # Threads that serve other workers would prevent a failed process from exiting.
-    if in_cluster:
+    if _in_cluster():
         os._exit(2)
     sys.exit(2)
+
+
+def exit_in_cluster(error):
+    """Prints the traceback of a bug and exits, if this process is one of several workers."""
+    if _in_cluster():
+        traceback.print_exception(error)
+        os._exit(1)
+
+
+def _in_cluster():
+    """Whether threads that serve other workers would prevent a failed process from exiting."""
+    try:
+        return engine_fields().in_cluster()
+    except UserError:  # --engine names a member of a broken package: this is the error
+        return False
 
 
 def exit_if_known(error):
@@ -117,10 +127,6 @@ def exit_if_known(error):
             "Another worker was lost; start all workers again with the same command to resume "
             f"from the last checkpoint. Received: {_first_line(lost)}"
         )
-    if engine_fields().in_cluster():
-        # The other workers would wait for this one while its threads serve them.
-        traceback.print_exception(error)
-        os._exit(1)
 
 
 def path_values():

@@ -56,11 +56,7 @@ def open_run(task, family, config, *, workdir, pretrained, dry_run, compared, en
         for line in _fix_fields(config, declared(task.name, family.name), name):
             if engine.is_chief:
                 warn(line)
-        check_batch_size(
-            config.train.get("batch_size", _multiple(config, engine)),
-            config.train.accumulate or 1,
-            engine.num_replicas,
-        )
+        _check_batch_size(config, engine)
         if not task.decodes:
             check_eval_batch_size(config.eval.batch_size, engine.num_replicas)
         keras.utils.set_random_seed(config.train.seed)
@@ -103,6 +99,14 @@ def _fix_fields(config, known, engine):
         if given[path] not in (value, known[path].value):
             yield f"warning: the engine {engine} uses {path}={value}, not {path}={given[path]}"
         config.update_from_flattened_dict({path: value})
+
+
+def _check_batch_size(config, engine):
+    check_batch_size(
+        config.train.get("batch_size", _multiple(config, engine)),
+        config.train.accumulate or 1,
+        engine.num_replicas,
+    )
 
 
 def _multiple(config, engine):
@@ -280,6 +284,7 @@ class Run:
         chosen = [int(number) for number in self.engine.broadcast(chosen)]
         for path, value in zip(("train.accumulate", "eval.batch_size"), chosen, strict=True):
             self.set_field(path, value)
+        _check_batch_size(self.config, self.engine)  # a resumed run may have other devices
 
     def start(self, architecture, heads, hashes):
         """Writes config.json, which makes the folder the workdir of this run, unless `dry_run`.

@@ -12,7 +12,7 @@ import keras
 import pytest
 import tensorflow as tf
 
-from keras_attn.cli import command_line
+from keras_attn.cli import command_line, failures
 from keras_attn.defaults import (
     default_config,
     fields,
@@ -357,3 +357,13 @@ def test_what_was_printed_last_is_not_lost_in_silence():
         )
     assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
     assert "No space left" in done.stderr
+
+
+def test_a_bug_ends_one_of_several_workers_at_once(monkeypatch, capsys):
+    error = ZeroDivisionError("a bug")
+    assert failures.exit_in_cluster(error) is None
+    monkeypatch.setattr(failures, "_in_cluster", lambda: True)
+    monkeypatch.setattr(failures.os, "_exit", sys.exit)
+    with pytest.raises(SystemExit, match="1"):
+        failures.exit_in_cluster(error)
+    assert capsys.readouterr().err == "ZeroDivisionError: a bug\n"

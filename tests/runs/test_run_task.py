@@ -1,5 +1,6 @@
 """The family, the task and the engine of a run, and checks before any work."""
 
+import shutil
 import types
 
 import pytest
@@ -111,6 +112,31 @@ def test_released_weights_are_not_read_again():
     run.release_pretrained()
     with pytest.raises(RuntimeError, match="used after release_pretrained"):
         run.pretrained  # noqa: B018
+
+
+def test_the_engine_of_runs_without_a_record_is_not_the_default(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("keras_attn.registry.DEFAULT_ENGINE", "numpy")
+    monkeypatch.setitem(ENGINES._packages, "numpy", "tests.support.numpy_engine")
+    # A workdir of version 0.1, which does not record its engine: it was TensorFlow.
+    shutil.copytree(GOLDEN / "workdirs_0_1/bert", tmp_path / "run")
+    before = (tmp_path / "run/config.json").read_text()
+    with pytest.raises(UserError):
+        pretrain(pretraining_defaults(), tmp_path / "run", engine="numpy")
+    assert "resuming with engine=numpy, was tensorflow" in capsys.readouterr().out
+    assert (tmp_path / "run/config.json").read_text() == before
+
+
+def test_a_resumed_run_checks_the_batch_size_for_its_devices():
+    config = pretraining_defaults()
+    config.train.update(batch_size=16, accumulate=8)
+    run = Run.__new__(Run)
+    run.config, run.resolved = config, config.to_dict()
+    run.engine = types.SimpleNamespace(num_replicas=4, broadcast=lambda values: values)
+    run.task = run.family = run.say = None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("keras_attn.runs.run.choose_sizes", lambda *arguments: (8, 16))
+        with pytest.raises(UserError, match="train.accumulate=8, replicas=4"):
+            run.fit_memory({})
 
 
 def test_config_json_records_the_engine(tmp_path):

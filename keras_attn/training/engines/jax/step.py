@@ -5,6 +5,8 @@ batch, to which XLA adds those of the other devices, give the loss, its weights 
 and dropout masks have the shape of the global batch.
 """
 
+import functools
+
 import jax
 import keras
 import numpy as np
@@ -125,21 +127,20 @@ class JaxStep(Step):
         return {
             "trainable": trainable,
             "optimizer": slots,
-            "scale": lax.cond(
-                keep_going,
-                lambda: self._next_scale(state["scale"], finite),
-                lambda: state["scale"],
-            ),
+            "scale": self._next_scale(state["scale"], finite, keep_going),
             "keep_going": keep_going,
         }, jnp.stack([jnp.asarray(value, jnp.float32) for value in record.values()])
 
-    def _next_scale(self, values, finite):
+    def _next_scale(self, values, finite, keep_going):
         if not self.loss_scale:
             return values
         variables = self.loss_scale.variables
         with keras.StatelessScope(list(zip(variables, values, strict=True))) as scope:
             self.loss_scale.update(finite)
-        return [scope.get_current_value(variable) for variable in variables]
+        return [
+            jnp.where(keep_going, scope.get_current_value(variable), value)
+            for variable, value in zip(variables, values, strict=True)
+        ]
 
     def _sum_micro_batches(self, trainable, others, batch, scales, seed):
         gathered = self._gather(trainable, others, batch, seed) if self._gathers else {}
@@ -192,5 +193,5 @@ class JaxStep(Step):
         return gradients, errors, metrics
 
     def _call(self, trainable, others, batch, seed):
-        fold = lambda number: jax.random.fold_in(seed, number)  # noqa: E731
+        fold = functools.partial(jax.random.fold_in, seed)
         return training_outputs(self.model, self._others, trainable, others, batch, fold)

@@ -5,11 +5,9 @@ import pytest
 import tensorflow as tf
 
 from keras_attn.models import BertEncoder, BertPretrainer
-from keras_attn.models.text_embedder import TextEmbedder
 from keras_attn.ops.kernels import tensorflow_graphs as graphs
 from tests.support.engines import step_of
-from tests.support.quick import quick
-from tests.support.regression import RATE, ROWS, BertRows, Examples, PairsOfTexts, Regression
+from tests.support.regression import RATE, BertRows, Examples, Regression
 
 
 def test_the_loop_is_traced_once_or_twice_for_calls_of_any_length():
@@ -93,24 +91,3 @@ def test_compiled_functions_do_not_change_results(replicas, accumulate, dtype, m
     far = np.linalg.norm(plain_changes)
     assert far > 0.1
     assert np.linalg.norm(changes - plain_changes) < tolerance * far
-
-
-@pytest.mark.parametrize("dtype", quick(["float32", "mixed_bfloat16"]))
-def test_both_passes_of_an_in_batch_loss_have_the_same_dropout(dtype):
-    """With other masks, the gathered rows would differ from those that are differentiated."""
-    found = []
-
-    class Recorded(TextEmbedder):
-        def loss_errors(self, outputs, batch):
-            if "gathered_embedding" in batch:
-                start = batch["gathered_start"]
-                rows = batch["gathered_embedding"][start : start + 2]
-                found.append(tf.reduce_max(tf.abs(rows - outputs["embedding"])))
-                tf.debugging.assert_less(found[-1], 1e-2 if dtype != "float32" else 1e-5)
-            return super().loss_errors(outputs, batch)
-
-    backbone = BertEncoder(12, 1, 8, 2, dropout=0.5, use_pooler=False, seed=0, dtype=dtype)
-    step, feed = step_of(
-        lambda: Recorded(backbone, seed=1, dtype=dtype), PairsOfTexts(), accumulate=ROWS // 2
-    )
-    assert np.isfinite(step.run(feed, 0, [0.1])[0]["loss"]) and found
