@@ -13,7 +13,7 @@ list of numbers per line in a .jsonl file and on the terminal, or the column `em
 
 from absl import flags
 
-from keras_attn.cli.command_line import define_max_line, run_command
+from keras_attn.cli.command_line import define_engine, define_max_line, run_command
 from keras_attn.declarations import TABLES
 from keras_attn.errors import UserError
 
@@ -61,6 +61,7 @@ def define_flags():
         "lowercase", None, "Whether to lower-case text, if the checkpoint does not specify it."
     )
     flags.DEFINE_integer("batch_size", 64, "Batch size, in texts.", lower_bound=1)
+    define_engine()
 
 
 def main():

@@ -14,7 +14,7 @@ import contextlib
 
 from absl import flags
 
-from keras_attn.cli.command_line import define_reading_flags, run_command
+from keras_attn.cli.command_line import define_engine, define_reading_flags, run_command
 from keras_attn.cli.task_options import (
     define_task_flags,
     given_options,
@@ -40,6 +40,7 @@ def define_flags():
         "terminal; if unset, a summary is printed.",
     )
     define_reading_flags(task_formats("evaluate"))
+    define_engine()
 
 
 def main():

@@ -26,7 +26,7 @@ per question, with answer, score, start and end in the passage, and the margin o
 
 from absl import flags
 
-from keras_attn.cli.command_line import define_reading_flags, run_command
+from keras_attn.cli.command_line import define_engine, define_reading_flags, run_command
 from keras_attn.cli.task_options import (
     define_task_flags,
     given_options,
@@ -60,6 +60,7 @@ def define_flags():
     )
     define_reading_flags(task_formats("predict"))
     define_task_flags("predict")
+    define_engine()
 
 
 def main():

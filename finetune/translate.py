@@ -16,7 +16,12 @@ tokens of the source.
 
 from absl import flags
 
-from keras_attn.cli.command_line import define_max_line, define_precision, run_command
+from keras_attn.cli.command_line import (
+    define_engine,
+    define_max_line,
+    define_precision,
+    run_command,
+)
 from keras_attn.errors import UserError
 
 
@@ -62,6 +67,7 @@ def define_flags():
     flags.DEFINE_integer("batch_size", 32, "Batch size, in lines.", lower_bound=1)
     define_max_line("as in training")
     define_precision()
+    define_engine()
 
 
 def main():

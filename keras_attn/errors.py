@@ -58,6 +58,11 @@ def first_line(error):
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
+def reason_of(error):
+    """Returns the reason of an exception: that of an OSError has neither number nor path."""
+    return getattr(error, "strerror", None) or first_line(error)
+
+
 def listed(names):
     """Returns up to three names of a list and the number of the others, or "none"."""
     shown = ", ".join(names[:3]) or "none"

@@ -2,13 +2,19 @@
 
 import contextlib
 import importlib
+import importlib.util
 import os
 import sys
 import tempfile
 
 
+def has_tensorflow():
+    """Returns whether TensorFlow is installed. Not all runs on JAX require it."""
+    return importlib.util.find_spec("tensorflow") is not None
+
+
 def import_tensorflow():
-    """Imports TensorFlow and Keras.
+    """Imports Keras and, if it is installed, TensorFlow.
 
     TensorFlow's messages about CPU and GPU, which no setting disables, are suppressed. Keras does
     not find scikit-learn and Matplotlib, whose import for wrappers and galleries, which commands do
@@ -22,11 +28,11 @@ def import_tensorflow():
         os.dup2(messages.fileno(), 2)
         try:
             with _hidden("sklearn", "matplotlib"):
-                tensorflow = importlib.import_module("tensorflow")
+                if tensorflow := has_tensorflow() and importlib.import_module("tensorflow"):
+                    tensorflow.config.list_physical_devices()
+                    # It mistakes several runs for one function that is traced again and again.
+                    tensorflow.get_logger().setLevel("ERROR")
                 importlib.import_module("keras")
-            tensorflow.config.list_physical_devices()
-            # Suppresses warnings about retracing, which mistake several runs for one function.
-            tensorflow.get_logger().setLevel("ERROR")
         except BaseException:
             messages.seek(0)
             os.write(stderr, messages.read())

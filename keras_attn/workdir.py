@@ -28,10 +28,10 @@ import sys
 import tempfile
 
 import keras
-import tensorflow as tf
 
 import keras_attn
-from keras_attn.errors import UserError
+from keras_attn.errors import UserError, reason_of
+from keras_attn.io import gfile
 from keras_attn.io.atomic_write import atomic_path, reporting_failed_writes, temporary_folder
 from keras_attn.io.files import exists, read_bytes
 from keras_attn.io.json_files import read_if_complete, read_json, read_object, write_json
@@ -91,7 +91,7 @@ class Workdir:
     """The small files of a working directory.
 
     Args:
-        path: The folder, on any filesystem of `tf.io.gfile`.
+        path: The folder, on any filesystem of `gfile`.
     """
 
     def __init__(self, path):
@@ -110,21 +110,20 @@ class Workdir:
 
     def create(self):
         """Creates the folder, if it does not exist."""
-        if tf.io.gfile.exists(self.path) and not tf.io.gfile.isdir(self.path):
+        if gfile.exists(self.path) and not gfile.isdir(self.path):
             raise UserError(f"--workdir must be a folder. Received: workdir={self.path}")
-        self._made = not tf.io.gfile.exists(self.path)
+        self._made = not gfile.exists(self.path)
         try:
-            tf.io.gfile.makedirs(self.path)
-        except tf.errors.OpError as error:
-            raise UserError(
-                f"Cannot create the folder --workdir={self.path}: {error.message}"
-            ) from error
-        if not tf.io.gfile.isdir(self.path):
-            raise UserError(
-                f"Cannot create the folder --workdir={self.path}: it is a link to a missing "
-                "folder. Create that folder, or remove the link"
+            gfile.makedirs(self.path)
+        except OSError as error:
+            dangling = os.path.islink(self.path) and isinstance(error, FileExistsError)
+            reason = (
+                "it is a link to a missing folder. Create that folder, or remove the link"
+                if dangling
+                else reason_of(error)
             )
-        names = {name.rstrip("/") for name in tf.io.gfile.listdir(self.path)}
+            raise UserError(f"Cannot create the folder --workdir={self.path}: {reason}") from error
+        names = {name.rstrip("/") for name in gfile.listdir(self.path)}
         self._unused = names <= {"lock"}
 
     def lock(self):
@@ -263,20 +262,20 @@ class Workdir:
 
         Text whose preparation took long is not removed: the corrected command uses it.
         """
-        if not self._unused or tf.io.gfile.exists(self / "config.json"):
+        if not self._unused or gfile.exists(self / "config.json"):
             return
         for name in (*member_files(), "lock"):
-            if tf.io.gfile.exists(self / name):
-                tf.io.gfile.remove(self / name)
+            if gfile.exists(self / name):
+                gfile.remove(self / name)
         splits = ("data/validation", "data/train")
         reports = [
             (self.read_json(f"{split}/index.json") or {}).get("report", {}) for split in splits
         ]
         seconds = sum(report.get("seconds", 0.0) for report in reports)
-        if seconds < WORTH_KEEPING_SECONDS and tf.io.gfile.isdir(self / "data"):
-            tf.io.gfile.rmtree(self / "data")
-        if self._made and not tf.io.gfile.listdir(self.path):
-            tf.io.gfile.rmtree(self.path)
+        if seconds < WORTH_KEEPING_SECONDS and gfile.isdir(self / "data"):
+            gfile.rmtree(self / "data")
+        if self._made and not gfile.listdir(self.path):
+            gfile.rmtree(self.path)
 
     def save_model(self, model):
         """Writes model.keras, which `keras.saving.load_model` loads in safe mode.
@@ -293,7 +292,7 @@ class Workdir:
             model.save(local)
             if remote:
                 with atomic_path(path) as temporary:
-                    tf.io.gfile.copy(local, temporary, overwrite=True)
+                    gfile.copy(local, temporary)
             else:
                 os.replace(local, path)
 

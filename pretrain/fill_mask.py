@@ -7,7 +7,7 @@ Prints one line per prediction: probability, token, and the text with the token,
 
 from absl import flags
 
-from keras_attn.cli.command_line import run_command
+from keras_attn.cli.command_line import define_engine, run_command
 from keras_attn.errors import UserError
 
 
@@ -23,6 +23,7 @@ def define_flags():
     flags.DEFINE_bool(
         "lowercase", None, "Whether to lower-case text, if the checkpoint does not specify it."
     )
+    define_engine()
 
 
 def main():

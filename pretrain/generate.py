@@ -13,7 +13,7 @@ reproducible: only another --seed gives other samples. A line of dashes follows 
 
 from absl import flags
 
-from keras_attn.cli.command_line import define_precision, run_command
+from keras_attn.cli.command_line import define_engine, define_precision, run_command
 from keras_attn.errors import UserError
 
 OPTIONS = (
@@ -104,6 +104,7 @@ def define_flags():
     )
     flags.DEFINE_integer("batch_size", 16, "Batch size, in texts; defaults to 16.", lower_bound=1)
     define_precision()
+    define_engine()
 
 
 def main():

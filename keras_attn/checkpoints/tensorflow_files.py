@@ -6,14 +6,13 @@ import os
 import re
 from reprlib import repr as shorten
 
-import tensorflow as tf
-
 from keras_attn.checkpoints.tensor_map import Tensors
-from keras_attn.errors import UserError, first_line
+from keras_attn.errors import UserError, reason_of
+from keras_attn.io import gfile
 from keras_attn.io.files import check_regular
 
 # Errors for a damaged checkpoint; TensorFlow raises an IndexError for a truncated one.
-_DAMAGE = (tf.errors.OpError, ValueError, RuntimeError, IndexError, KeyError, TypeError)
+_DAMAGE = (OSError, ValueError, RuntimeError, IndexError, KeyError, TypeError)
 # Variables of the optimizer.
 _SLOTS = re.compile(r"(.*/)?(adam_[mv]|lamb_[mv]|Adam(_1)?)|global_step|beta[12]_power")
 
@@ -63,12 +62,15 @@ def read_tensors(folder, name=None):
     Raises:
         UserError: If the checkpoint is missing, damaged or ambiguous.
     """
+    import tensorflow as tf
+
     prefix = os.path.join(folder, name or _only_prefix(folder))
     shards = glob.glob(f"{glob.escape(prefix)}.data-*")
     for path in (f"{prefix}.index", *shards):
         check_regular(path)
     try:
-        reader = tf.train.load_checkpoint(prefix)
+        with gfile.os_errors(prefix):
+            reader = tf.train.load_checkpoint(prefix)
         shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
         sizes = {name: math.prod(shapes[name]) * dtypes[name].size for name in shapes}
         size = sum(os.path.getsize(path) for path in shards)
@@ -79,7 +81,8 @@ def read_tensors(folder, name=None):
 
     def read_tensor(name):
         try:
-            return reader.get_tensor(name)
+            with gfile.os_errors(prefix):
+                return reader.get_tensor(name)
         except _DAMAGE as error:
             raise _damaged(prefix, error) from error
 
@@ -88,8 +91,9 @@ def read_tensors(folder, name=None):
 
 
 def _damaged(prefix, error):
-    reason = first_line(error)
-    return UserError(f"Cannot read {prefix}: not a complete TensorFlow checkpoint ({reason})")
+    return UserError(
+        f"Cannot read {prefix}: not a complete TensorFlow checkpoint ({reason_of(error)})"
+    )
 
 
 def write_tensors(prefix, tensors):
@@ -98,8 +102,14 @@ def write_tensors(prefix, tensors):
     Args:
         prefix: Path without `.index`.
         tensors: Iterable of (name, array).
+
+    Raises:
+        OSError: If the files cannot be written.
     """
+    import tensorflow as tf
+
     names, arrays = zip(*tensors, strict=True)
-    tf.raw_ops.SaveV2(
-        prefix=prefix, tensor_names=names, shape_and_slices=[""] * len(names), tensors=arrays
-    )
+    with gfile.os_errors(prefix):
+        tf.raw_ops.SaveV2(
+            prefix=prefix, tensor_names=names, shape_and_slices=[""] * len(names), tensors=arrays
+        )

@@ -49,14 +49,19 @@ def define_run_flags():
         False,
         "Only print an estimate of the run: parameters, memory, steps, tokens and time.",
     )
+    define_engine("the training steps")
+    for name, field in engine_fields().options.items():
+        define_flag(name, field)
+
+
+def define_engine(runs="the model"):
+    """Defines --engine, in commands that train or apply a model."""
     flags.DEFINE_enum(
         "engine",
         DEFAULT_ENGINE,
         list(ENGINES),
-        f"Backend that runs the training steps; defaults to {DEFAULT_ENGINE}.",
+        f"Backend that runs {runs}; defaults to {DEFAULT_ENGINE}.",
     )
-    for name, field in engine_fields().options.items():
-        define_flag(name, field)
 
 
 def define_reading_flags(formats):

@@ -11,7 +11,7 @@ from reprlib import repr as shorten
 from typing import TYPE_CHECKING, Any
 
 from keras_attn.checkpoints.hub import local_folder, suggest_folder
-from keras_attn.errors import UserError, first_line, nearest, warn_once
+from keras_attn.errors import UserError, nearest, reason_of, warn_once
 from keras_attn.registry import FAMILIES, TASKS, family_and_task
 
 if TYPE_CHECKING:
@@ -223,8 +223,6 @@ def convert(
     Raises:
         UserError: If a folder or the format is invalid, or the format does not support the model.
     """
-    import tensorflow as tf
-
     from keras_attn.convert.heads import with_heads
     from keras_attn.workdir import run_folder
 
@@ -256,10 +254,10 @@ def convert(
     try:
         with _empty_folder(target):
             module.write(target, trained)
-    except (OSError, tf.errors.OpError) as error:
-        reason = getattr(error, "strerror", None) or first_line(error)
+    except OSError as error:
         raise UserError(
-            f"Cannot convert {folder} to {target}: {reason}. Check permissions and free space"
+            f"Cannot convert {folder} to {target}: {reason_of(error)}. Check permissions "
+            "and free space"
         ) from error
     return new
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import posixpath
 
 import keras
 import tensorflow as tf
@@ -9,6 +10,7 @@ import tensorflow as tf
 from keras_attn.errors import UserError, first_line
 from keras_attn.inference.loading import load
 from keras_attn.inference.options import check_options
+from keras_attn.io import gfile
 from keras_attn.io.unfinished_outputs import unfinished_output
 from keras_attn.registry import TASKS
 
@@ -36,7 +38,7 @@ def export(workdir, output, **options):
             f"KERAS_BACKEND={keras.backend.backend()}"
         )
     output = str(output).rstrip("/")
-    if tf.io.gfile.exists(output):
+    if gfile.exists(output):
         raise UserError(f"The output folder must not exist. Received: {output}")
     model = load(workdir)
     module = TASKS[model.task].exported(model, check_options(model.task, "export", options))
@@ -47,13 +49,13 @@ def export(workdir, output, **options):
     try:
         with unfinished as folder, _removed_on_failure(folder):
             if module.labels is not None:
-                extra = tf.io.gfile.join(folder, "assets.extra")
-                tf.io.gfile.makedirs(extra)
-                with tf.io.gfile.GFile(tf.io.gfile.join(extra, "labels.json"), "w") as file:
+                extra = posixpath.join(folder, "assets.extra")
+                gfile.makedirs(extra)
+                with gfile.open_file(posixpath.join(extra, "labels.json"), "w") as file:
                     file.write(json.dumps(list(module.labels), ensure_ascii=False) + "\n")
             tf.saved_model.save(module, folder, signatures=module.serve)
             if not remote:
-                tf.io.gfile.rename(folder, output)
+                gfile.rename(folder, output)
     except (OSError, tf.errors.OpError) as error:
         # TensorFlow raises the same error for a full disk and for insufficient memory.
         if isinstance(error, tf.errors.ResourceExhaustedError) and "space" not in str(error):
@@ -66,6 +68,6 @@ def _removed_on_failure(folder):
     try:
         yield
     except BaseException:
-        with contextlib.suppress(OSError, tf.errors.OpError):
-            tf.io.gfile.rmtree(folder)
+        with contextlib.suppress(OSError):
+            gfile.rmtree(folder)
         raise

@@ -3,11 +3,10 @@
 import contextlib
 import os
 
-import tensorflow as tf
-
 from keras_attn.data.sources.files import find_files
 from keras_attn.data.sources.streams import is_stream
-from keras_attn.errors import UserError, first_line
+from keras_attn.errors import UserError, reason_of
+from keras_attn.io import gfile
 from keras_attn.io.atomic_write import atomic_path
 from keras_attn.io.terminal import standard_output
 from keras_attn.io.unfinished_outputs import unfinished_output
@@ -71,10 +70,10 @@ def opened(output, endings, binary=(), flag="--output", inputs=(), workdir=None)
             # the output of the others.
             temporary = stack.enter_context(unfinished_output(path))
             stack.enter_context(atomic_path(path, temporary))
-            file = stack.enter_context(tf.io.gfile.GFile(temporary, mode))
+            file = stack.enter_context(gfile.open_file(temporary, mode))
             file.write(b"" if "b" in mode else "")  # creates the file
-        except (OSError, tf.errors.OpError) as error:
-            raise UserError(f"Cannot write {flag}={output}: {first_line(error)}") from error
+        except OSError as error:
+            raise UserError(f"Cannot write {flag}={output}: {reason_of(error)}") from error
         yield file
 
 
@@ -88,7 +87,7 @@ def check_ending(output, endings, flag="--output"):
         UserError: If it has none of the endings, or names a folder.
     """
     valid = output == "-" or is_stream(output) or output.endswith(tuple(endings))
-    if not valid or tf.io.gfile.isdir(output):
+    if not valid or gfile.isdir(output):
         raise UserError(
             f"{flag} must be a file that ends in {', '.join(endings)}, or -. Received: {output}"
         )

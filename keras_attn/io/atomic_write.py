@@ -6,9 +6,8 @@ import os
 import shutil
 import uuid
 
-import tensorflow as tf
-
-from keras_attn.errors import UserError, first_line
+from keras_attn.errors import UserError, reason_of
+from keras_attn.io import gfile
 
 
 @contextlib.contextmanager
@@ -22,9 +21,9 @@ def atomic_path(path, unfinished=None):
     unfinished = unfinished or f"{path}.tmp"
     try:
         yield unfinished
-        tf.io.gfile.rename(unfinished, path, overwrite=True)
+        gfile.rename(unfinished, path)
     except BaseException:
-        with contextlib.suppress(OSError, tf.errors.OpError):
+        with contextlib.suppress(OSError):
             _remove_file(unfinished)
         raise
 
@@ -54,11 +53,11 @@ def open_new(path, binary=True):
     A symbolic or hard link is removed, and its target is not changed.
 
     Args:
-        path: The file, on any filesystem of `tf.io.gfile`.
+        path: The file, on any filesystem of `gfile`.
         binary: Whether to write bytes; otherwise text, as UTF-8.
     """
     if "://" in path:
-        return tf.io.gfile.GFile(path, "wb" if binary else "w")
+        return gfile.open_file(path, "wb" if binary else "w")
     _remove_file(path)
     # "x" (O_EXCL) fails if the name exists, also as a link.
     return open(path, "xb") if binary else open(path, "x", encoding="utf-8", newline="")
@@ -76,8 +75,8 @@ def open_no_follow(path, mode):
 def discard(path):
     """Removes a file, a folder with its content, or a symbolic link, if it exists."""
     if "://" in path:
-        if tf.io.gfile.exists(path):
-            (tf.io.gfile.rmtree if tf.io.gfile.isdir(path) else tf.io.gfile.remove)(path)
+        if gfile.exists(path):
+            (gfile.rmtree if gfile.isdir(path) else gfile.remove)(path)
     elif os.path.isdir(path) and not os.path.islink(path):
         shutil.rmtree(path)
     else:
@@ -97,7 +96,7 @@ def temporary_folder(path):
 
 def _remove_file(path):
     if "://" in path:
-        tf.io.gfile.remove(path)
+        gfile.remove(path)
     else:
         with contextlib.suppress(FileNotFoundError):
             os.remove(path)
@@ -108,20 +107,19 @@ def reporting_failed_writes(path):
     """Converts filesystem errors to a `UserError` that names the file and, if full, the disk."""
     try:
         yield
-    except (OSError, tf.errors.OpError) as error:
+    except OSError as error:
         raise UserError(_write_error(path, error)) from error
 
 
 def _write_error(path, error):
-    reason = getattr(error, "strerror", None) or first_line(getattr(error, "message", error))
-    full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
-    if not full and "No space left" not in reason:
+    reason = reason_of(error)
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT) and "No space left" not in reason:
         return f"Cannot write {path}: {reason}"
     # The full disk may also be that of temporary files.
     disk = _disk_of(getattr(error, "filename", None) or path)
     return (
-        f"Cannot write {path}: {reason}{disk}. Free disk space and run the command again; "
-        "files saved before are complete"
+        f"Cannot write {path}: {reason}{disk}. Free disk space and run the command "
+        "again; files saved before are complete"
     )
 
 

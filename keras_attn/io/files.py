@@ -3,9 +3,8 @@
 import os
 import stat
 
-import tensorflow as tf
-
-from keras_attn.errors import UserError
+from keras_attn.errors import UserError, reason_of
+from keras_attn.io import gfile
 
 # The tokenizer.json of a vocabulary of a million tokens is smaller.
 LARGEST = 100_000_000
@@ -15,7 +14,7 @@ def read_bytes(path, largest=LARGEST):
     """Returns the content of a file.
 
     Args:
-        path: The file, on any filesystem of `tf.io.gfile`.
+        path: The file, on any filesystem of `gfile`.
         largest: Maximum size in bytes.
 
     Raises:
@@ -24,16 +23,16 @@ def read_bytes(path, largest=LARGEST):
     """
     path = os.fspath(path)
     try:
-        size = tf.io.gfile.stat(path).length
+        size = gfile.stat(path).length
         check_regular(path)
         if size > largest:
             raise UserError(
                 f"Cannot read {path}: the file has {size:,} bytes, more than the maximum of "
                 f"{largest:,}"
             )
-        with tf.io.gfile.GFile(path, "rb") as file:
+        with gfile.open_file(path, "rb") as file:
             return file.read()
-    except (OSError, tf.errors.OpError) as error:
+    except OSError as error:
         raise unreadable(path, error) from error
 
 
@@ -55,15 +54,11 @@ def exists(path):
             symbolic link to itself.
     """
     try:
-        tf.io.gfile.stat(path)
-    except (tf.errors.NotFoundError, tf.errors.FailedPreconditionError):  # a parent is a file
-        return False
-    except tf.errors.OpError as error:
+        return gfile.exists(path)
+    except OSError as error:
         raise unreadable(path, error) from error
-    return True
 
 
 def unreadable(path, error):
     """Returns the `UserError` for a filesystem error when reading a file."""
-    reason = getattr(error, "strerror", None) or error.message.rpartition("; ")[2]
-    return UserError(f"Cannot read {path}: {reason}")
+    return UserError(f"Cannot read {path}: {reason_of(error)}")

@@ -4,9 +4,8 @@ import json
 import math
 import os
 
-import tensorflow as tf
-
 from keras_attn.errors import UserError
+from keras_attn.io import gfile
 from keras_attn.io.atomic_write import atomic_write
 from keras_attn.io.files import LARGEST, exists, read_bytes
 
@@ -39,7 +38,7 @@ def read_if_complete(path):
     Raises:
         UserError: If it cannot be read because of the disk or the network.
     """
-    if not exists(path) or tf.io.gfile.isdir(path):
+    if not exists(path) or gfile.isdir(path):
         return None
     content = read_bytes(path, math.inf)
     try:

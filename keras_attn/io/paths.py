@@ -4,6 +4,7 @@ import os
 import re
 
 from keras_attn.errors import UserError
+from keras_attn.io import gfile
 
 _SCHEME = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]*)://")
 
@@ -34,9 +35,8 @@ def check_path(path, name=None):
     scheme = scheme_of(path)
     if scheme is None:
         return
-    import tensorflow as tf
 
-    known = tf.io.gfile.get_registered_schemes()
+    known = gfile.schemes()
     if scheme in known:
         return
     remote = ", ".join(f"{one}://" for one in sorted(known) if one not in ("", "file", "ram"))

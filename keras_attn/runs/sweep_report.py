@@ -2,8 +2,7 @@
 
 import urllib.parse
 
-import tensorflow as tf
-
+from keras_attn.io import gfile
 from keras_attn.reports.page import join, section, table, tag
 from keras_attn.reports.run_report import NAME, write_page
 from keras_attn.reports.sections import figure, numbers
@@ -25,7 +24,7 @@ def write_runs_report(task, workdir, results, names, repeated):
 
     def row(run):
         name, link = run["run"], f"{urllib.parse.quote(run['run'])}/{NAME}"
-        if tf.io.gfile.exists(workdir / f"{run['run']}/{NAME}"):
+        if gfile.exists(workdir / f"{run['run']}/{NAME}"):
             name = tag("a", name, href=link)
         best = " · best" if run["run"] == results["best_run"] else ""
         return [

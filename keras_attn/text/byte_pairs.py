@@ -6,10 +6,10 @@ import posixpath
 import re
 
 import numpy as np
-import tensorflow as tf
 
 from keras_attn.counts import counted
 from keras_attn.errors import UserError
+from keras_attn.io import gfile
 from keras_attn.io.atomic_write import atomic_write
 from keras_attn.io.files import read_bytes
 from keras_attn.io.json_files import read_object
@@ -230,7 +230,7 @@ def read_files(folder, files=FILES):
     """
     for names in files:
         vocabulary, merges = (posixpath.join(str(folder), name) for name in names)
-        if tf.io.gfile.exists(vocabulary) and tf.io.gfile.exists(merges):
+        if gfile.exists(vocabulary) and gfile.exists(merges):
             break
     else:
         raise UserError(f"The folder must contain {' and '.join(files[0])}. Received: {folder}")

@@ -7,9 +7,9 @@ import unicodedata
 from reprlib import repr as shorten
 
 import numpy as np
-import tensorflow as tf
 
 from keras_attn.errors import UserError, first_line
+from keras_attn.io import gfile
 from keras_attn.io.atomic_write import atomic_write
 from keras_attn.io.files import read_bytes
 from keras_attn.text.byte_pairs import (
@@ -118,7 +118,7 @@ class ModernBertTokenizer(RobertaTokenizer):
     def read(cls, folder):
         """Reads tokenizer.json, or the one of a folder."""
         path = str(folder)
-        if tf.io.gfile.isdir(path):
+        if gfile.isdir(path):
             path = posixpath.join(path, FILE)
         try:
             return cls(read_bytes(path).decode(), path)

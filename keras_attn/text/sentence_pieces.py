@@ -1,6 +1,7 @@
 """XLNet's tokenizer: SentencePiece on normalized text."""
 
 import base64
+import functools
 import hashlib
 import io
 import posixpath
@@ -9,14 +10,14 @@ import string
 import unicodedata
 
 import numpy as np
-import tensorflow as tf
 
 from keras_attn.errors import UserError
+from keras_attn.io import gfile
 from keras_attn.io.atomic_write import atomic_write
 from keras_attn.io.files import read_bytes
 from keras_attn.text.long_words import cut_long_words
 from keras_attn.text.row_layout import RowLayout
-from keras_attn.text.subwords import damaged_model, load_processor, read_pieces, training_error
+from keras_attn.text.subwords import load_processor, read_pieces, training_error
 
 FILE = "spiece.model"
 UNKNOWN = "<unk>"
@@ -107,10 +108,6 @@ class SentencePieceTokenizer:
             ]
         )
         self.sha256 = hashlib.sha256(model + bytes([lowercase, 1])).hexdigest()
-        try:
-            self._tokenizer = _make_tokenizer(model)
-        except (tf.errors.OpError, RuntimeError) as error:
-            raise damaged_model(name) from error
         self._processor = processor
         self._comma = ids.get(",", self.unk_id)
         self._number_comma = np.array(
@@ -155,7 +152,7 @@ class SentencePieceTokenizer:
     def read(cls, path, lowercase=False):
         """Reads the model from a file, or from spiece.model in a folder."""
         path = str(path)
-        if tf.io.gfile.isdir(path):
+        if gfile.isdir(path):
             path = posixpath.join(path, FILE)
         return cls(read_bytes(path), lowercase, path)
 
@@ -184,11 +181,20 @@ class SentencePieceTokenizer:
             lengths.append(counts + np.bincount(added, minlength=len(part)))
         return np.concatenate(flat), np.cumsum(np.concatenate(lengths))
 
+    @functools.cached_property
+    def _tokenizer(self):
+        # A machine without tensorflow-text can train on text that was tokenized before.
+        import tensorflow_text
+
+        return tensorflow_text.SentencepieceTokenizer(self.model)
+
     def _tokenized(self, texts):
+        import tensorflow as tf
+
         try:
             return self._tokenizer.tokenize(texts)
-        except tf.errors.NotFoundError:  # TensorFlow's resources were reset
-            self._tokenizer = _make_tokenizer(self.model)
+        except tf.errors.NotFoundError:
+            del self._tokenizer  # TensorFlow's resources were reset
             return self._tokenizer.tokenize(texts)
 
     def _split_commas(self, ids, rows):
@@ -233,12 +239,6 @@ class SentencePieceTokenizer:
         special = [self.cls_id, self.sep_id, self.pad_id, self.mask_id, self.eod_id, self.eop_id]
         rows = [np.asarray(row) for row in rows]
         return self._processor.decode([row[~np.isin(row, special)].tolist() for row in rows])
-
-
-def _make_tokenizer(model):
-    import tensorflow_text
-
-    return tensorflow_text.SentencepieceTokenizer(model)
 
 
 def normalize_text(text, lowercase=False):

@@ -8,9 +8,9 @@ import posixpath
 import re
 
 import numpy as np
-import tensorflow as tf
 
 from keras_attn.errors import UserError, first_line
+from keras_attn.io import gfile
 from keras_attn.io.atomic_write import atomic_write
 from keras_attn.io.files import read_bytes
 from keras_attn.text.long_words import cut_long_words
@@ -139,7 +139,7 @@ class Subwords:
     def read(cls, path):
         """Reads the model from a file, or from subwords.model in a folder."""
         path = str(path)
-        if tf.io.gfile.isdir(path):
+        if gfile.isdir(path):
             path = posixpath.join(path, FILE)
         return cls(read_bytes(path), path)
 

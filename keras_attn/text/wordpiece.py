@@ -1,4 +1,4 @@
-"""BERT's WordPiece tokenizer, vectorized on TensorFlow string tensors."""
+"""BERT's WordPiece tokenizer."""
 
 import functools
 import posixpath
@@ -7,9 +7,8 @@ import unicodedata
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-import tensorflow as tf
-import tensorflow_text as tf_text
 
+from keras_attn.io import gfile
 from keras_attn.text.row_layout import RowLayout
 from keras_attn.text.vocabulary import (
     FILE,
@@ -21,20 +20,6 @@ from keras_attn.text.vocabulary import (
 
 # Google's tokenizer maps longer words to [UNK].
 MAX_CHARACTERS_PER_WORD = 200
-
-# BERT first removes control and format characters, except tabs and line breaks.
-_CONTROLS = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\p{Cf}\x{FFFD}]"
-# Whitespace for Python, and so for BERT's word splitting, but not for tensorflow-text.
-_SEPARATORS = r"[\x{2028}\x{2029}]"
-_ASCII = r"[\t\n\r\x20-\x7e]*"
-# A cheap necessary condition for words that are too long, which few sentences meet.
-_LONG_RUN = rf"(?s).*\S{{{MAX_CHARACTERS_PER_WORD + 1}}}.*"
-# Characters that are words of their own: BERT's punctuation and CJK ranges.
-_SINGLE_CHARACTER_WORDS = (
-    r"([!-/:-@\[-`{-~\p{P}\x{4E00}-\x{9FFF}\x{3400}-\x{4DBF}\x{20000}-\x{2A6DF}\x{2A700}-\x{2B73F}"
-    r"\x{2B740}-\x{2B81F}\x{2B820}-\x{2CEAF}\x{F900}-\x{FAFF}\x{2F800}-\x{2FA1F}])"
-)
-_SPACES = r"[\s\p{Z}]+"
 
 
 class WordPieceTokenizer:
@@ -96,22 +81,16 @@ class WordPieceTokenizer:
         )
         self.sha256 = vocabulary_sha256(self.vocabulary)
         # A private-use character that is not in the vocabulary replaces words that are too long.
-        self._unknown_character = next(
+        self.unknown_character = next(
             chr(code) for code in range(0xE000, 0xF8FF) if chr(code) not in self.ids
         )
 
     @functools.cached_property
-    def _fast_tokenizer(self):
-        # Created lazily, as this is slow, and outside of any graph, so that all graphs can use it.
-        with tf.init_scope():
-            return tf_text.FastBertTokenizer(
-                vocab=self.vocabulary,
-                unknown_token="[UNK]",
-                token_out_type=tf.int32,
-                # Its own normalization treats ellipses, ligatures and full-width forms unlike BERT.
-                lower_case_nfd_strip_accents=False,
-                max_bytes_per_word=4 * MAX_CHARACTERS_PER_WORD,
-            )
+    def _graph(self):
+        # A machine without tensorflow-text can train on text that was tokenized before.
+        from keras_attn.text.wordpiece_graph import WordPieceGraph
+
+        return WordPieceGraph(self.vocabulary, self.lowercase, self.unknown_character)
 
     def with_lowercase(self, lowercase):
         """Returns this tokenizer with or without lower-casing."""
@@ -134,7 +113,7 @@ class WordPieceTokenizer:
     @classmethod
     def from_file(cls, path, lowercase=True):
         """Creates the tokenizer from a vocabulary file, or from vocab.txt in a folder."""
-        if tf.io.gfile.isdir(path):
+        if gfile.isdir(path):
             path = posixpath.join(path, FILE)
         return cls(read_vocabulary(path), lowercase)
 
@@ -151,7 +130,7 @@ class WordPieceTokenizer:
         Returns:
             int32 RaggedTensor `(N, None)`, without `[CLS]` and `[SEP]`.
         """
-        return self._fast_tokenizer.tokenize(self._shortened(self._normalized(_to_tensor(texts))))
+        return self._graph(texts)
 
     def in_graph(self):
         """Returns a function of strings `(N,)` to ragged ids that can be exported in a SavedModel:
@@ -199,8 +178,8 @@ class WordPieceTokenizer:
         """
         if not texts:
             return *self.encode(texts), np.zeros((0, 2), "int64")
-        normalized = self._normalized(_to_tensor(texts))
-        ids, starts, stops = self._fast_tokenizer.tokenize_with_offsets(self._shortened(normalized))
+        normalized = self._graph.normalized(texts)
+        ids, starts, stops = self._graph.tokenize_with_offsets(normalized)
         ends = np.cumsum(ids.row_lengths().numpy(), dtype="int64")
         positions = np.stack([starts.values.numpy(), stops.values.numpy()], axis=1)
         spans = [
@@ -226,7 +205,7 @@ class WordPieceTokenizer:
         codes = [np.frombuffer(t.encode("utf-32-le", "surrogatepass"), "uint32") for t in texts]
         known = np.unique(np.concatenate(codes))
         alone = [chr(code) for code in known]
-        counts = tf.strings.length(self._normalized(_to_tensor(alone)), unit="UTF8_CHAR").numpy()
+        counts = np.array([len(text.decode()) for text in self._graph.normalized(alone).numpy()])
         accent = np.array([unicodedata.category(c) == "Mn" for c in alone], bool)
         stripped = accent & (counts == 0)
         for text in codes:
@@ -244,7 +223,7 @@ class WordPieceTokenizer:
             (the span of each character of the shortened text, int64 `(characters, 2)`; the index of
             the character at each byte).
         """
-        long = tf.strings.regex_full_match(normalized, _LONG_RUN).numpy()
+        long = self._graph.has_long_run(normalized).numpy()
         for text, has_long in zip(normalized.numpy(), long, strict=True):
             positions = np.arange(len(text.decode()))
             positions = np.stack([positions, positions + 1], axis=1)
@@ -257,15 +236,15 @@ class WordPieceTokenizer:
         """Returns the spans for a text whose long words are shortened, and the shortened text as
         bytes.
         """
-        shortened = self._replace_long_words(tf.constant([normalized])).numpy()[0]
+        shortened = self._graph.replace_long_words([normalized]).numpy()[0]
         text, new, end, new_end = normalized.decode(), shortened.decode(), 0, 0
         positions = np.zeros((len(new), 2), "int64")
-        for word in self._words(tf.constant([normalized])).values.numpy():
+        for word in self._graph.words([normalized]).values.numpy():
             word = word.decode()
             start = text.index(word, end)  # only spaces are skipped
             end = start + len(word)
             if len(word) > MAX_CHARACTERS_PER_WORD:
-                new_end = new.index(self._unknown_character, new_end) + 1
+                new_end = new.index(self.unknown_character, new_end) + 1
                 positions[new_end - 1] = start, end
             else:
                 new_start = new.index(word, new_end)
@@ -293,33 +272,6 @@ class WordPieceTokenizer:
                 words.append(piece)
         return _remove_extra_spaces(" ".join(words))
 
-    def _normalized(self, texts):
-        plain = tf.strings.regex_full_match(texts, _ASCII)
-        normalized = tf.strings.lower(texts) if self.lowercase else texts
-        return _update(normalized, texts, ~plain, self._normalize)
-
-    def _shortened(self, normalized):
-        long = tf.strings.regex_full_match(normalized, _LONG_RUN)
-        return _update(normalized, normalized, long, self._replace_long_words)
-
-    def _normalize(self, texts):
-        texts = tf.strings.regex_replace(texts, _CONTROLS, "")
-        texts = tf.strings.regex_replace(texts, _SEPARATORS, " ")
-        if self.lowercase:
-            texts = tf_text.normalize_utf8(tf.strings.lower(texts, encoding="utf-8"), "NFD")
-            texts = tf.strings.regex_replace(texts, r"\p{Mn}", "")
-        return texts
-
-    def _replace_long_words(self, texts):
-        words = self._words(texts)
-        long = tf.strings.length(words.values, unit="UTF8_CHAR") > MAX_CHARACTERS_PER_WORD
-        words = words.with_values(tf.where(long, self._unknown_character, words.values))
-        return tf.strings.reduce_join(words, axis=-1, separator=" ")
-
-    def _words(self, texts):
-        alone = tf.strings.regex_replace(texts, _SINGLE_CHARACTER_WORDS, r" \1 ")
-        return tf.strings.split(tf.strings.regex_replace(alone, _SPACES, " "), " ")
-
 
 def _spans(positions, origins, characters):
     """Converts byte spans in the shortened text to character spans in the original text."""
@@ -329,24 +281,6 @@ def _spans(positions, origins, characters):
     first = of_normalized[at_byte[positions[:, 0]], 0]
     last = of_normalized[at_byte[positions[:, 1] - 1], 1] - 1
     return np.stack([origins[first, 0], origins[last, 1]], axis=1)
-
-
-def _to_tensor(texts):
-    try:
-        return tf.convert_to_tensor(texts, tf.string)
-    except ValueError:  # unpaired surrogates, which JSON may contain
-        return tf.convert_to_tensor([text.encode("utf-8", "ignore") for text in texts], tf.string)
-
-
-def _update(target, source, selected, function):
-    """Returns `target` with the few selected entries replaced by `function(source)`."""
-
-    def update():
-        positions = tf.where(selected)
-        new = function(tf.gather_nd(source, positions))
-        return tf.tensor_scatter_nd_update(target, positions, new)
-
-    return tf.cond(tf.reduce_any(selected), update, lambda: target)
 
 
 def _remove_extra_spaces(text):

@@ -7,11 +7,11 @@ through the runner. The result is written to the folder.
 import contextlib
 import fnmatch
 import io
+import posixpath
 import shlex
 import uuid
 
 import apache_beam as beam
-import tensorflow as tf
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 from apache_beam.runners.runner import PipelineState
 
@@ -19,6 +19,7 @@ from keras_attn.data.processes import in_threads
 from keras_attn.data.shards.prepare import BEAM_JOBS
 from keras_attn.data.shards.shard_writer import task_file, write_task
 from keras_attn.errors import UserError, nearest
+from keras_attn.io import gfile
 from keras_attn.io.json_files import read_if_complete, write_json
 from keras_attn.text.tokenizer_types import make_tokenizer
 
@@ -30,7 +31,7 @@ _LOCAL_NAMES = ("local", "direct", "directrunner")
 _RUNNING = {"user_error": None}
 _STEP = "WriteTask"
 # Transient errors of remote storage; a retry may succeed.
-_TRANSIENT = (tf.errors.UnavailableError, tf.errors.DeadlineExceededError, tf.errors.AbortedError)
+_TRANSIENT = (TimeoutError, ConnectionError)
 
 
 def make_pipeline(runner, options=""):
@@ -89,9 +90,9 @@ def write_tasks(plan, numbers, tokenizer, folder, pipeline):
             elsewhere.
         Exception: Any other error of a worker, as reported by the runner.
     """
-    for name in fnmatch.filter(tf.io.gfile.listdir(folder), BEAM_JOBS):
-        _remove(tf.io.gfile.join(folder, name))
-    job_file = tf.io.gfile.join(folder, BEAM_JOBS.replace("*", uuid.uuid4().hex))
+    for name in fnmatch.filter(gfile.listdir(folder), BEAM_JOBS):
+        _remove(posixpath.join(folder, name))
+    job_file = posixpath.join(folder, BEAM_JOBS.replace("*", uuid.uuid4().hex))
     write_json(job_file, _RUNNING)
     needed = {key: value for key, value in plan.items() if key != "source"}
     step = _WriteTask(needed, tokenizer.recipe, folder, job_file)
@@ -125,6 +126,8 @@ class _WriteTask(beam.DoFn):
         self.job_file = job_file
 
     def setup(self):
+        import tensorflow as tf
+
         # A process that only reads text must not allocate GPU memory.
         with contextlib.suppress(RuntimeError):  # TensorFlow is already initialized here
             tf.config.set_visible_devices([], "GPU")
@@ -178,5 +181,5 @@ def _run(pipeline):
 
 
 def _remove(path):
-    with contextlib.suppress(tf.errors.NotFoundError):
-        tf.io.gfile.remove(path)
+    with contextlib.suppress(FileNotFoundError):
+        gfile.remove(path)

@@ -3,11 +3,11 @@
 import contextlib
 import fnmatch
 import os
+import posixpath
 import time
 from collections import Counter
 
 import numpy as np
-import tensorflow as tf
 
 from keras_attn.counts import counted
 from keras_attn.data.processes import available_cores, in_threads
@@ -24,7 +24,8 @@ from keras_attn.data.shards.shard_writer import task_file, write_task
 from keras_attn.data.sources.files import file_sha256
 from keras_attn.data.sources.streams import display_name
 from keras_attn.data.sources.text_sources import plan_source, read_task
-from keras_attn.errors import UserError
+from keras_attn.errors import UserError, reason_of
+from keras_attn.io import gfile
 from keras_attn.io.json_files import read_if_complete, write_json
 from keras_attn.io.locks import lock_file
 
@@ -182,19 +183,19 @@ def _check_vocabulary(folder, tokenizer):
 
 
 def _has_plan(folder, plan):
-    return read_if_complete(tf.io.gfile.join(folder, PLAN)) == plan
+    return read_if_complete(posixpath.join(folder, PLAN)) == plan
 
 
 @contextlib.contextmanager
 def _exclusive(folder):
     """Creates the folder and locks it, so that no other process prepares text in it."""
-    path = tf.io.gfile.join(folder, LOCK)
+    path = posixpath.join(folder, LOCK)
     try:
-        tf.io.gfile.makedirs(folder)
+        gfile.makedirs(folder)
         lock = lock_file(
             path, f"Only one process at a time may prepare text in a folder. Received: {folder}"
         )
-    except (OSError, tf.errors.OpError) as error:
+    except OSError as error:
         raise _not_writable(folder, error) from error
     try:
         yield
@@ -206,8 +207,7 @@ def _exclusive(folder):
 
 
 def _not_writable(folder, error):
-    reason = getattr(error, "message", None) or error
-    return UserError(f"The output folder must be writable. Received: {folder} ({reason})")
+    return UserError(f"The output folder must be writable. Received: {folder} ({reason_of(error)})")
 
 
 def _reset_folder(folder, plan):
@@ -218,19 +218,19 @@ def _reset_folder(folder, plan):
     finished without its shards.
     """
     try:
-        names = tf.io.gfile.listdir(folder)
+        names = gfile.listdir(folder)
         _check_foreign_files(folder, names)
         for pattern in (BEAM_JOBS, INDEX, *_OUTPUTS, *_UNFINISHED):
             _remove(folder, fnmatch.filter(names, pattern))
-    except tf.errors.OpError as error:
+    except OSError as error:
         raise _not_writable(folder, error) from error
-    write_json(tf.io.gfile.join(folder, PLAN), plan)
+    write_json(posixpath.join(folder, PLAN), plan)
 
 
 def _check_foreign_files(folder, names):
     """Raises UserError if the folder contains foreign files with the names of prepared ones."""
     contents = {
-        name: read_if_complete(tf.io.gfile.join(folder, name))
+        name: read_if_complete(posixpath.join(folder, name))
         for name in (INDEX, PLAN)
         if name in names
     }
@@ -247,8 +247,8 @@ def _check_foreign_files(folder, names):
 
 def _remove(folder, names):
     for name in names:
-        with contextlib.suppress(tf.errors.NotFoundError):
-            tf.io.gfile.remove(tf.io.gfile.join(folder, name))
+        with contextlib.suppress(FileNotFoundError):
+            gfile.remove(posixpath.join(folder, name))
 
 
 def _run_tasks(plan, tokenizer, folder, processes, run_tasks, log):
@@ -299,7 +299,7 @@ def _finish(folder, plan, tasks, started):
     files = plan["source"].get("files", [])
     hashes = in_threads(file_sha256, [file["file"] for file in files])
     for file, found in zip(files, hashes, strict=True):
-        stat = tf.io.gfile.stat(file["file"])
+        stat = gfile.stat(file["file"])
         if (stat.length, stat.mtime_nsec) != (file["bytes"], file["modified_ns"]):
             raise UserError(
                 f"{file['file']} changed while it was being prepared. Prepare the text again"
@@ -312,7 +312,7 @@ def _finish(folder, plan, tasks, started):
         "shards": shards,
         "report": _report(folder, shards, tasks, time.monotonic() - started),
     }
-    names = tf.io.gfile.listdir(folder)
+    names = gfile.listdir(folder)
     for pattern in (BEAM_JOBS, *_UNFINISHED):
         _remove(folder, fnmatch.filter(names, pattern))
     write_index(folder, index)
@@ -323,7 +323,7 @@ def _report(folder, shards, tasks, seconds):
     counts = sum((Counter(task["counts"]) for task in tasks), Counter())
     hashes = in_threads(
         lambda shard: read_arrays(
-            tf.io.gfile.join(folder, shard["file"]), "document_hashes", sha256=shard["sha256"]
+            posixpath.join(folder, shard["file"]), "document_hashes", sha256=shard["sha256"]
         )[0],
         shards,
     )

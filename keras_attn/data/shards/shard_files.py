@@ -8,13 +8,14 @@ import hashlib
 import io
 import math
 import os
+import posixpath
 import re
 from dataclasses import dataclass
 
 import numpy as np
-import tensorflow as tf
 
 from keras_attn.errors import UserError
+from keras_attn.io import gfile
 from keras_attn.io.atomic_write import atomic_write
 from keras_attn.io.files import read_bytes
 from keras_attn.io.json_files import read_if_complete, write_json
@@ -88,7 +89,7 @@ def shard_reader(folder, index):
 
     def read(number):
         shard = index["shards"][number]
-        return read_shard(tf.io.gfile.join(os.fspath(folder), shard["file"]), shard["sha256"])
+        return read_shard(posixpath.join(os.fspath(folder), shard["file"]), shard["sha256"])
 
     return read
 
@@ -124,7 +125,7 @@ def read_arrays(path, *names, sha256=None):
 
 def write_index(folder, index):
     """Writes `index.json`: the contents of the folder, and a marker that it is complete."""
-    write_json(tf.io.gfile.join(os.fspath(folder), INDEX), {"format": FORMAT, **index})
+    write_json(posixpath.join(os.fspath(folder), INDEX), {"format": FORMAT, **index})
 
 
 def read_index(folder):
@@ -133,12 +134,12 @@ def read_index(folder):
     Raises:
         UserError: If the folder was not prepared completely, or has another format version.
     """
-    path = tf.io.gfile.join(os.fspath(folder), INDEX)
+    path = posixpath.join(os.fspath(folder), INDEX)
     index = read_if_complete(path)
     if not isinstance(index, dict) or "shards" not in index:
         raise UserError(
             "The folder must be prepared completely by pretrain.prepare. "
-            + (f"{_ADVICE}. " if tf.io.gfile.exists(path) else "")
+            + (f"{_ADVICE}. " if gfile.exists(path) else "")
             + f"Received: {folder}"
         )
     if index.get("format") != FORMAT:
@@ -170,7 +171,7 @@ def _is_entry(shard):
 
 def is_prepared(folder):
     """Returns whether the folder contains a complete set of shards."""
-    return tf.io.gfile.exists(tf.io.gfile.join(os.fspath(folder), INDEX))
+    return gfile.exists(posixpath.join(os.fspath(folder), INDEX))
 
 
 def _smallest(ends):

@@ -1,10 +1,10 @@
 """Converts documents to shards: the work of one process on one part of a text."""
 
 import hashlib
+import posixpath
 from collections import Counter
 
 import numpy as np
-import tensorflow as tf
 
 from keras_attn.data.shards.shard_files import Shard, write_shard
 from keras_attn.data.sources.text_sources import read_task
@@ -16,7 +16,7 @@ _CHARACTERS = 2_000_000
 
 def task_file(folder, number):
     """Returns the path of the small file that records the result of a finished task."""
-    return tf.io.gfile.join(folder, f"task-{number:05d}.json")
+    return posixpath.join(folder, f"task-{number:05d}.json")
 
 
 def write_task(plan, number, tokenizer, folder, threads=1):
@@ -119,7 +119,7 @@ class ShardWriter:
         size = int(sentence_ends[-1])
         file = f"shard-{self.name}-{len(self.shards):03d}.npz"
         digest = write_shard(
-            tf.io.gfile.join(self.folder, file),
+            posixpath.join(self.folder, file),
             Shard(ids[:size], sentence_ends, document_ends),
             document_hashes=hashes[:documents],
         )

@@ -4,13 +4,13 @@ import collections
 import fnmatch
 import hashlib
 import os
+import posixpath
 import re
 
-import tensorflow as tf
-
 from keras_attn.data.sources.streams import is_stream, local_copy
-from keras_attn.errors import UserError, first_line
-from keras_attn.io.paths import check_path, scheme_of
+from keras_attn.errors import UserError, reason_of
+from keras_attn.io import gfile
+from keras_attn.io.paths import check_path
 
 _MAGIC = re.compile(r"[*?[]")
 
@@ -49,7 +49,7 @@ def find_files(source, tfds=False):
 def file_sha256(path):
     """Returns the SHA-256 of a file, which is read in chunks."""
     sha = hashlib.sha256()
-    with tf.io.gfile.GFile(path, "rb") as file:
+    with gfile.open_file(path, "rb") as file:
         while chunk := file.read(1 << 22):
             sha.update(chunk)
     return sha.hexdigest()
@@ -74,35 +74,31 @@ def _local(path):
 def _exists(path):
     check_path(path)
     try:
-        return tf.io.gfile.exists(path)
-    except tf.errors.OpError as error:
-        raise UserError(f"Cannot reach {path}: {first_line(error)}") from error
+        return gfile.exists(path)
+    except OSError as error:
+        raise UserError(f"Cannot reach {path}: {reason_of(error)}") from error
 
 
 def _matches(pattern):
     if is_stream(pattern):
         return [local_copy(pattern)]
     exists = _exists(pattern)
-    if tf.io.gfile.isdir(pattern):
+    if gfile.isdir(pattern):
         example = "*" + _common_extension(pattern)
         raise UserError(
             f"{pattern} is a folder. Pass its files, for example as "
-            f"{tf.io.gfile.join(pattern, example)}, or as "
-            f"{tf.io.gfile.join(pattern, '**', example)} to include subfolders"
+            f"{posixpath.join(pattern, example)}, or as "
+            f"{posixpath.join(pattern, '**', example)} to include subfolders"
         )
     if exists:
         return [pattern]
     if not _MAGIC.search(pattern):
         raise UserError(f"The file {pattern} does not exist")
-    try:
-        found = list((_glob_recursive if "**" in pattern else tf.io.gfile.glob)(pattern))
-    except UnicodeDecodeError as error:  # from TensorFlow, for a file name in the folder
-        check_path(os.fsdecode(error.object))
-        raise
+    found = list((_glob_recursive if "**" in pattern else gfile.glob)(pattern))
     for path in found:
         check_path(path)
     found = sorted(
-        path for path in found if not _is_hidden(path, pattern) and not tf.io.gfile.isdir(path)
+        path for path in found if not _is_hidden(path, pattern) and not gfile.isdir(path)
     )
     if not found:
         raise UserError(f"The pattern {pattern} matches no file")
@@ -120,7 +116,7 @@ def _is_hidden(path, pattern):
 def _common_extension(folder):
     """Returns the most common extension in a folder, such as `.csv.gz`; `.txt` if there is none."""
     endings = collections.Counter()
-    for name in tf.io.gfile.listdir(folder):
+    for name in gfile.listdir(folder):
         stem = name.removesuffix(".gz")
         if ending := os.path.splitext(stem)[1]:
             endings[ending + name[len(stem) :]] += 1
@@ -138,8 +134,7 @@ def _glob_recursive(pattern):
     start, wanted = "".join(f"{part}/" for part in parts[:plain]), parts[plain:]
     if wanted[-1] == "**":
         wanted.append("*")
-    walk = tf.io.gfile.walk if scheme_of(pattern) else os.walk  # does not follow links
-    for folder, _, names in walk(start or "."):
+    for folder, _, names in gfile.walk(start or "."):
         below = [part for part in folder[len(start or ".") :].split("/") if part]
         for name in names:
             if _matches_glob([*below, name], wanted):

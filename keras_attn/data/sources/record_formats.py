@@ -5,8 +5,6 @@ import json
 import math
 import re
 
-import tensorflow as tf
-
 from keras_attn.data.sources.streams import display_name
 from keras_attn.data.sources.table_formats import (
     EMPTY,
@@ -21,7 +19,7 @@ from keras_attn.data.sources.table_formats import (
     too_long,
     undecodable,
 )
-from keras_attn.errors import UserError, first_line
+from keras_attn.errors import UserError, first_line, reason_of
 
 _WHITESPACE = re.compile(r"[ \t\r\n]*").match
 _BLOCK = 1 << 16  # characters of a JSON list per read
@@ -253,9 +251,8 @@ def parquet_rows(columns, path, most):
                     values = [record[key] for key in keys]
                     long = any(isinstance(v, str) and exceeds(v, most) for v in values)
                     yield count, too_long(most, "value") if long else values
-    except (pyarrow.ArrowException, OSError, UnicodeDecodeError, tf.errors.OpError) as error:
-        reason = first_line(error)
-        raise UserError(f"Cannot read the Parquet file {name}: {reason}") from error
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise UserError(f"Cannot read the Parquet file {name}: {reason_of(error)}") from error
     if not count:
         raise UserError(f"The file {name} has no rows")
 

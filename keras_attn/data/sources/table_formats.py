@@ -13,12 +13,11 @@ import io
 import zlib
 from typing import NamedTuple
 
-import tensorflow as tf
-
 from keras_attn.counts import counted
 from keras_attn.data.sources.streams import display_name
 from keras_attn.data.sources.text_lines import MAX_LINE, is_gzip, require_text
-from keras_attn.errors import UserError, nearest, shortened
+from keras_attn.errors import UserError, nearest, reason_of, shortened
+from keras_attn.io import gfile
 
 FORMATS = {
     "tsv": (".tsv", ".tab"),
@@ -94,7 +93,7 @@ class RawFile(io.RawIOBase):
     """A file of any TensorFlow filesystem as a raw stream for Python's io module."""
 
     def __init__(self, path):
-        self._file = tf.io.gfile.GFile(path, "rb")
+        self._file = gfile.open_file(path, "rb")
 
     def readable(self):
         return True
@@ -167,8 +166,8 @@ class Lines:
                 f"Cannot decode {display_name(self.path)} as {self.encoding}: {error}. "
                 "Set data.encoding (--encoding)"
             ) from None
-        except (OSError, tf.errors.OpError) as error:
-            raise UserError(f"Cannot read {display_name(self.path)}: {error}") from None
+        except OSError as error:
+            raise UserError(f"Cannot read {display_name(self.path)}: {reason_of(error)}") from None
 
     def join(self, chunks):
         """Joins chunks to lines."""

@@ -7,11 +7,10 @@ import math
 import re
 import zlib
 
-import tensorflow as tf
-
 from keras_attn.counts import counted
 from keras_attn.data.sources.streams import display_name
-from keras_attn.errors import UserError
+from keras_attn.errors import UserError, reason_of
+from keras_attn.io import gfile
 
 # Start of the advice in errors of rows that can be skipped: the config field, and the flag of
 # commands without a config.
@@ -129,7 +128,7 @@ def require_text(path, start):
 def open_bytes(path):
     """Opens a file for reading, unzipped; read errors become a UserError."""
     try:
-        with tf.io.gfile.GFile(path, "rb") as file:
+        with gfile.open_file(path, "rb") as file:
             if is_gzip(path):
                 with gzip.GzipFile(fileobj=file, mode="rb") as unzipped:
                     yield unzipped
@@ -137,14 +136,14 @@ def open_bytes(path):
                 require_text(path, file.read(10))
                 file.seek(0)
                 yield file
-    except tf.errors.NotFoundError as error:
+    except FileNotFoundError as error:
         raise UserError(f"The file {display_name(path)} does not exist") from error
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise UserError(
             f"Cannot read {display_name(path)}: the gzip file is truncated or damaged ({error})"
         ) from error
-    except (tf.errors.PermissionDeniedError, tf.errors.FailedPreconditionError) as error:
-        raise UserError(f"Cannot read {display_name(path)}: {error.message}") from error
+    except OSError as error:
+        raise UserError(f"Cannot read {display_name(path)}: {reason_of(error)}") from error
 
 
 def _byte_lines(path, start, stop, encoding, longest):

@@ -3,8 +3,6 @@
 import json
 from dataclasses import astuple, replace
 
-import tensorflow as tf
-
 from keras_attn.data.processes import in_threads
 from keras_attn.data.sources import docstrings, tfds_text
 from keras_attn.data.sources.documents import (
@@ -19,6 +17,7 @@ from keras_attn.data.sources.documents import (
 from keras_attn.data.sources.files import find_files
 from keras_attn.data.sources.text_lines import has_byte_lines, is_gzip
 from keras_attn.errors import UserError, check_choice
+from keras_attn.io import gfile
 
 _BYTES_PER_TOKEN = 4.3
 _GZIP_RATIO = 2.6
@@ -124,7 +123,7 @@ def read_task(plan, number, counts):
 
 def _plan_files(source, format, encoding, verbatim, tasks_for):
     files = find_files(source)
-    stats = in_threads(tf.io.gfile.stat, files)
+    stats = in_threads(gfile.stat, files)
     sizes = [stat.length for stat in stats]
     own, reason = {}, None  # formats of files that differ from most
     if format == "auto":

@@ -6,11 +6,10 @@ import socket
 import urllib.parse
 import urllib.request
 
-import tensorflow as tf
-
 from keras_attn.data.sources.documents import document_of
 from keras_attn.data.sources.table_formats import BadRow, raise_missing_column
 from keras_attn.errors import UserError
+from keras_attn.io import gfile
 
 # A version starts with a digit, a split does not.
 _SOURCE = re.compile(r"tfds:(?P<name>[^:]+(?::\d[\d.*]*)?)(?::(?P<split>[^\d].*))?")
@@ -119,7 +118,7 @@ def _builder(name):
         builder = tfds.builder(name)
     except Exception as error:
         raise _error("Unknown TFDS dataset", name, error) from error
-    if not tf.io.gfile.exists(builder.data_dir) and not _has_downloads(builder):
+    if not gfile.exists(builder.data_dir) and not _has_downloads(builder):
         _check_network(name, builder)
     try:
         builder.download_and_prepare()
@@ -135,7 +134,7 @@ def _has_downloads(builder):
     """Whether the source files of the dataset may have been downloaded already."""
     downloads = builder.data_dir.removesuffix(builder.info.full_name) + "downloads"
     return any(
-        tf.io.gfile.glob(f"{downloads}/{pattern}")
+        gfile.glob(f"{downloads}/{pattern}")
         for pattern in (f"{builder.name}/*.INFO*", "*.INFO*", "manual/*")
     )
 

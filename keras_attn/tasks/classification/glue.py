@@ -11,6 +11,7 @@ import dataclasses
 import os
 
 from keras_attn.errors import UserError, nearest
+from keras_attn.io import gfile
 from keras_attn.registry import TASKS
 
 
@@ -73,9 +74,7 @@ class GlueTask:
                 tfds_split = self.validation.replace("dev", "validation")
             return f"tfds:{self.tfds or f'glue/{self.name}'}:{tfds_split}"
 
-        import tensorflow as tf
-
-        if isinstance(given, str) and tf.io.gfile.isdir(given):
+        if isinstance(given, str) and gfile.isdir(given):
             stem = "train" if split == "train" else self.validation
             return os.path.join(given, f"{stem}.tsv")
         return given

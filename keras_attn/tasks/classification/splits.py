@@ -3,7 +3,6 @@
 import dataclasses
 
 import numpy as np
-import tensorflow as tf
 
 from keras_attn.counts import counted
 from keras_attn.data.sources.docstrings import labelled_docstrings
@@ -12,6 +11,7 @@ from keras_attn.data.sources.table_formats import format_from_name
 from keras_attn.data.sources.tables import Table, read_table
 from keras_attn.data.text_examples import check_windows
 from keras_attn.errors import UserError
+from keras_attn.io import gfile
 from keras_attn.tasks.classification import glue
 from keras_attn.tasks.classification.data_summary import warn_of_rare_labels
 from keras_attn.tasks.classification.labels import LabelSet, encode_labels
@@ -252,7 +252,7 @@ def _read(data, task, split):
 def _glue_source(data, task, split):
     """Returns the source of a split: as given, in the folder of the GLUE task, or in TFDS."""
     given = data[split]
-    if given is None and data.train and tf.io.gfile.isdir(data.train):
+    if given is None and data.train and gfile.isdir(data.train):
         given = data.train
     return task.glue.source(given, split) if given or not data.train else None
 

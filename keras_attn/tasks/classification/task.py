@@ -19,7 +19,6 @@ from keras_attn.tasks.classification.baseline import (
 from keras_attn.tasks.classification.baseline_tables import baselines_of_runs
 from keras_attn.tasks.classification.data_summary import summarize_data
 from keras_attn.tasks.classification.evaluate import evaluate
-from keras_attn.tasks.classification.export import Exported
 from keras_attn.tasks.classification.labels import balanced_weights, read_label_file
 from keras_attn.tasks.classification.metrics import choosable_metrics, group_metrics, task_metrics
 from keras_attn.tasks.classification.prediction_files import predict_file, predict_texts
@@ -183,6 +182,8 @@ class Classification(Task):
         return evaluate(model, data, batch_size, {**reading, **given})
 
     def exported(self, model, options):
+        from keras_attn.tasks.classification.export import Exported
+
         return Exported(model, **options)
 
     def combine(self, results):

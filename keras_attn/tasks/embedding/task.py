@@ -13,7 +13,6 @@ from keras_attn.models.text_embedder import DEFAULT_LOSS, OVER_BATCH, TextEmbedd
 from keras_attn.registry import FAMILIES
 from keras_attn.tasks.contract import Plan, Task
 from keras_attn.tasks.embedder import Embedder
-from keras_attn.tasks.embedding.export import Exported
 from keras_attn.tasks.embedding.groups import (
     GroupExamples,
     TextReader,
@@ -156,6 +155,8 @@ class Embedding(Task):
         }
 
     def exported(self, model, options):
+        from keras_attn.tasks.embedding.export import Exported
+
         return Exported(model)
 
     def head_layers(self, heads):

@@ -3,9 +3,9 @@
 import contextlib
 import hashlib
 import json
+import posixpath
 
 import numpy as np
-import tensorflow as tf
 
 from keras_attn.data.masking import Masker
 from keras_attn.data.packing import PackedExamples, pack
@@ -203,7 +203,7 @@ class PretrainingExamples:
             options.append(["pack", self.pack])
         made_of = json.dumps([_PAIRS_VERSION, options, index["shards"]], sort_keys=True)
         name = f"pairs-{hashlib.sha256(made_of.encode()).hexdigest()[:16]}.json"
-        path = tf.io.gfile.join(folder, name)
+        path = posixpath.join(folder, name)
         counts = read_if_complete(path)
         shards = range(len(index["shards"]))
         if (

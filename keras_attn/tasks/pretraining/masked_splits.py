@@ -13,7 +13,6 @@ from keras_attn.tasks.pretraining.splits import (
     read_splits,
     validation_of,
 )
-from keras_attn.tasks.pretraining.tfrecords import TFRecordExamples
 
 
 def check_masking(run):
@@ -108,6 +107,8 @@ def _examples(run, split, source, tokenizer, rates):
             raise UserError(
                 f"TFRecords contain rows, which data.pack cannot pack. Received: {data.pack}"
             )
+        from keras_attn.tasks.pretraining.tfrecords import TFRecordExamples  # imports TensorFlow
+
         examples = TFRecordExamples(source, tokenizer, seed=run.config.train.seed, exact=exact)
         if examples.length != data.length:
             raise UserError(

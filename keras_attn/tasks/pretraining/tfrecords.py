@@ -6,6 +6,7 @@ from google.protobuf.message import DecodeError
 
 from keras_attn.data.sources.files import find_files
 from keras_attn.errors import UserError
+from keras_attn.io import gfile
 from keras_attn.tasks.pretraining.rows import (
     Recent,
     epoch_pieces,
@@ -166,11 +167,11 @@ def _read(path, skip, count):
 
 def _batches(path, size, skip=0):
     try:
-        with tf.io.gfile.GFile(path, "rb") as file:
+        with gfile.open_file(path, "rb") as file:
             gzipped = file.read(len(_GZIP)) == _GZIP
         records = tf.data.TFRecordDataset(path, "GZIP" if gzipped else "")
         yield from records.skip(skip).batch(size)
-    except tf.errors.OpError as error:
+    except (OSError, tf.errors.OpError) as error:
         raise _damaged(path) from error
 
 

@@ -22,7 +22,6 @@ from keras_attn.tasks.labels import read_labels
 from keras_attn.tasks.model_arguments import require_float32, with_defaults
 from keras_attn.tasks.tagging.evaluate import evaluate
 from keras_attn.tasks.tagging.examples import cut_windows, sentence_examples, tokenize_words
-from keras_attn.tasks.tagging.export import Exported
 from keras_attn.tasks.tagging.metrics import mean_scores, metric_names, scores_by_type, tag_metrics
 from keras_attn.tasks.tagging.prediction_files import predict_file, predict_texts
 from keras_attn.tasks.tagging.report import (
@@ -159,6 +158,8 @@ class Tagging(Task):
         return evaluate(model, data, batch_size, reading, options.get("scheme"))
 
     def exported(self, model, options):
+        from keras_attn.tasks.tagging.export import Exported
+
         return Exported(model)
 
     def combine(self, results):

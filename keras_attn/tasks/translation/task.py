@@ -18,7 +18,6 @@ from keras_attn.tasks.finetuning.choices import choose_best, rows_drawn
 from keras_attn.tasks.tokenizer_choice import choose_tokenizer
 from keras_attn.tasks.translation.batches import TranslationBatches
 from keras_attn.tasks.translation.evaluate import evaluate_translator
-from keras_attn.tasks.translation.export import ExportedTranslator
 from keras_attn.tasks.translation.fields import METRICS
 from keras_attn.tasks.translation.metrics import translation_scores
 from keras_attn.tasks.translation.translator import Translator, read_sentences
@@ -124,6 +123,8 @@ class Translation(Task):
         return evaluate_translator(model, data, batch_size=batch_size, reading=reading, **options)
 
     def exported(self, model, options):
+        from keras_attn.tasks.translation.export import ExportedTranslator
+
         return ExportedTranslator(model, **options)
 
 

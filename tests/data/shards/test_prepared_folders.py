@@ -4,12 +4,12 @@ import sys
 import time
 
 import pytest
-import tensorflow as tf
 
 from keras_attn.data.shards import prepare as prepare_module
 from keras_attn.data.shards import shard_writer
 from keras_attn.data.shards.shard_files import is_prepared
 from keras_attn.errors import UserError
+from keras_attn.io import gfile
 from keras_attn.text.wordpiece import WordPieceTokenizer
 from tests.support.small_corpus import VOCABULARY, run, shard_files, write_files
 
@@ -158,7 +158,7 @@ def test_a_folder_left_half_emptied_is_prepared_anew(tmp_path, monkeypatch):
     run(source, tmp_path / "whole", tokens_per_shard=500)
     run(source, tmp_path / "shards")
     (tmp_path / "shards" / "mine.unfinished").write_text("")
-    remove, removed = tf.io.gfile.remove, []
+    remove, removed = gfile.remove, []
 
     def killed(path):
         if len(removed) == 3:
@@ -167,7 +167,7 @@ def test_a_folder_left_half_emptied_is_prepared_anew(tmp_path, monkeypatch):
         remove(path)
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(tf.io.gfile, "remove", killed)
+        patch.setattr(gfile, "remove", killed)
         run(source, tmp_path / "shards", tokens_per_shard=500)
     run(source, tmp_path / "shards", tokens_per_shard=500)
     assert shard_files(tmp_path / "shards") == shard_files(tmp_path / "whole")
