@@ -13,9 +13,9 @@ import re
 import stat
 
 import numpy as np
-import tensorflow as tf
 
 from keras_attn.errors import UserError, first_line, warn_once
+from keras_attn.io import gfile
 from keras_attn.io.atomic_write import atomic_path, open_new, reporting_failed_writes
 from keras_attn.io.files import unreadable
 from keras_attn.io.finite import check_weights
@@ -23,7 +23,7 @@ from keras_attn.io.json_files import read_if_complete, write_json
 from keras_attn.io.npz import parse_npz
 
 # Errors of damaged content. Errors of the disk or the network are not among them: a retry may help.
-DAMAGE = (ValueError, KeyError, tf.errors.NotFoundError)
+DAMAGE = (ValueError, KeyError, FileNotFoundError)
 
 _NO_VALUES = "/"  # prefix of no path
 
@@ -32,7 +32,7 @@ class Checkpoints:
     """The checkpoints of a run.
 
     Args:
-        folder: Folder of the checkpoints, on any filesystem of `tf.io.gfile`.
+        folder: Folder of the checkpoints, on any filesystem of `gfile`.
         keep: Number of newest checkpoints to keep.
         log: Function that prints a warning.
         regular: Interval in steps; only checkpoints at multiples of it, and the newest, are kept
@@ -63,16 +63,14 @@ class Checkpoints:
             return steps
 
     def _steps_of_files(self):
-        if not tf.io.gfile.isdir(self.folder):
-            if tf.io.gfile.exists(self.folder):
+        if not gfile.isdir(self.folder):
+            if gfile.exists(self.folder):
                 raise UserError(
                     f"{self.folder} is a file, where a folder is written. Remove it, or choose "
                     "another --workdir"
                 )
             return []
-        found = (
-            re.fullmatch(r"step-(\d+)\.npz", name) for name in tf.io.gfile.listdir(self.folder)
-        )
+        found = (re.fullmatch(r"step-(\d+)\.npz", name) for name in gfile.listdir(self.folder))
         return sorted(int(match[1]) for match in found if match)
 
     def save(self, step, values, state, also=None):
@@ -85,7 +83,7 @@ class Checkpoints:
             also: Step of a checkpoint to keep in addition to the newest ones, or None.
         """
         with reporting_failed_writes(self.folder):
-            tf.io.gfile.makedirs(self.folder)
+            gfile.makedirs(self.folder)
         steps = sorted({*self.steps(), step})
         # The count detects arrays that are missing because the directory of the file is damaged.
         state = json.dumps({**state, "step": step, "arrays": len(values)})
@@ -105,17 +103,17 @@ class Checkpoints:
         remaining = sorted({*regular[-self.keep :], *(s for s in steps if s == also), steps[-1]})
         self._write_index(remaining)
         for old in set(steps) - set(remaining):
-            if tf.io.gfile.exists(self._path(f"step-{old}.npz")):
-                tf.io.gfile.remove(self._path(f"step-{old}.npz"))
+            if gfile.exists(self._path(f"step-{old}.npz")):
+                gfile.remove(self._path(f"step-{old}.npz"))
 
     def drop_after(self, step):
         """Removes unfinished checkpoints and those after `step`, which are damaged."""
-        if not tf.io.gfile.isdir(self.folder):
+        if not gfile.isdir(self.folder):
             return
         remaining = [s for s in self.steps() if s <= step]
-        for name in tf.io.gfile.listdir(self.folder):
+        for name in gfile.listdir(self.folder):
             if name.startswith("step-") and name not in {f"step-{s}.npz" for s in remaining}:
-                tf.io.gfile.remove(self._path(name))
+                gfile.remove(self._path(name))
         if remaining:
             self._write_index(remaining)
 
@@ -137,7 +135,7 @@ class Checkpoints:
         """
         path = self._path(f"step-{step}.npz")
         if "://" in path:
-            with tf.io.gfile.GFile(path, "rb") as file:
+            with gfile.open_file(path, "rb") as file:
                 return _parse(file.read(), path, step, prefix, check)
         # A memory-mapped file, three times as large as the weights, uses no memory.
         with _opened(path) as file, _Mapped(file.fileno(), 0, access=mmap.ACCESS_READ) as content:

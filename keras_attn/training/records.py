@@ -7,8 +7,7 @@ import shutil
 import sys
 import time
 
-import tensorflow as tf
-
+from keras_attn.io import gfile
 from keras_attn.io.atomic_write import (
     atomic_path,
     open_new,
@@ -17,6 +16,7 @@ from keras_attn.io.atomic_write import (
 )
 from keras_attn.io.files import exists, read_bytes
 from keras_attn.io.json_files import to_json
+from keras_attn.tensorflow_import import has_tensorflow
 
 METRICS = "metrics.jsonl"
 
@@ -38,13 +38,11 @@ class Records:
         self._path = posixpath.join(folder, METRICS)
         records = [record for record in read_records(folder) if record["step"] <= step]
         with reporting_failed_writes(self._path):
-            tf.io.gfile.makedirs(folder)
+            gfile.makedirs(folder)
             with atomic_path(self._path) as temporary, open_new(temporary, binary=False) as file:
                 file.write(_lines(records))
-            self._file = (tf.io.gfile.GFile if "://" in folder else open_no_follow)(self._path, "a")
-        events = posixpath.join(folder, "events")
-        with reporting_failed_writes(events):
-            self._events = tf.summary.create_file_writer(events)
+            self._file = (gfile.GFile if "://" in folder else open_no_follow)(self._path, "a")
+        self._events = _Events(posixpath.join(folder, "events")) if has_tensorflow() else None
 
     def write(self, records):
         """Appends records, dicts with `step`; only the last one is written to TensorBoard."""
@@ -53,17 +51,36 @@ class Records:
         with reporting_failed_writes(self._path):
             self._file.write(_lines(map(rounded, records)))
             self._file.flush()
-        with self._events.as_default(step=records[-1]["step"]):
-            for name, value in records[-1].items():
-                if name != "step":
-                    tf.summary.scalar(name, value)
+        if self._events:
+            self._events.write(records[-1])
 
     def close(self):
         """Flushes and closes the files."""
         if self.active:
             with reporting_failed_writes(self._path):
                 self._file.close()
-            self._events.close()
+            if self._events:
+                self._events.close()
+
+
+class _Events:
+    """Writes records for TensorBoard."""
+
+    def __init__(self, folder):
+        import tensorflow as tf
+
+        self._scalar = tf.summary.scalar
+        with reporting_failed_writes(folder), gfile.os_errors(folder):
+            self._writer = tf.summary.create_file_writer(folder)
+
+    def write(self, record):
+        with self._writer.as_default(step=record["step"]):
+            for name, value in record.items():
+                if name != "step":
+                    self._scalar(name, value)
+
+    def close(self):
+        self._writer.close()
 
 
 def read_records(folder):

@@ -11,7 +11,7 @@ from keras_attn.training import checkpoints as ckpt
 from keras_attn.training.records import ProgressLine, Records
 from keras_attn.training.schedules import learning_rates
 from keras_attn.training.signals import StopSignals
-from keras_attn.training.variables import assign_values, digest, read_values, variables_by_path
+from keras_attn.training.variables import assign_values, digest, variables_by_path
 from keras_attn.training.weight_mean import WeightMean
 
 # Target duration of a call of the compiled loop, after which signals are handled. The number of
@@ -126,6 +126,7 @@ class Trainer:
         with self._signals:
             try:
                 self._run()
+                self.engine.gather(self.step_function.model)
             finally:
                 self.records.close()
 
@@ -217,7 +218,7 @@ class Trainer:
         self._compiled = self._compiled or (self.step, self.seconds)
         if self.mean:
             weights = variables_by_path(self.step_function.model)
-            self.mean.add(self.step, self.seconds, weights)
+            self.mean.add(self.step, self.seconds, lambda: self.engine.read_values(weights))
         self._after_call(records)
 
     def _as_records(self, rows, rates, took):
@@ -391,6 +392,7 @@ class Trainer:
 
     def save(self):
         """Writes a checkpoint of the current step on the chief."""
+        values = self.engine.read_values(self.step_function.variables())
         if self.chief:
             state = {
                 "seconds": self.seconds,
@@ -398,7 +400,6 @@ class Trainer:
                 "pending": self._pending,
                 "best": self.best and self.best.state,
             }
-            values = read_values(self.step_function.variables())
             if self.mean:
                 values |= self.mean.in_checkpoint()
                 state["mean_of"] = self.mean.count
@@ -413,7 +414,7 @@ class Trainer:
 
     def digest(self):
         """Returns the SHA-256 of weights and optimizer slots."""
-        return digest(read_values(self.step_function.variables()))
+        return digest(self.engine.read_values(self.step_function.variables()))
 
     def _warn(self, line):
         warn_once(line, self.progress.interrupt)

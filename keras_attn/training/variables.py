@@ -35,15 +35,24 @@ def variables_by_path(model, optimizer=None, loss_scale=None):
     return by_path
 
 
-def read_values(variables):
-    """Converts variables (a dict by path) to NumPy arrays, int32 to int64."""
-    values = {}
+def read_values(variables, to_numpy=None):
+    """Converts variables to NumPy arrays, int32 to int64.
+
+    Args:
+        variables: Keras variables by path.
+        to_numpy: Function that converts the value of a variable.
+    """
+    to_numpy, values = to_numpy or _to_numpy, {}
     for path, v in variables.items():
-        # PyTorch cannot convert tensors that require gradients.
-        value = np.asarray(keras.ops.stop_gradient(keras.ops.convert_to_tensor(v.value)))
+        value = to_numpy(v.value)
         # Counters are int64 on TensorFlow, and int32 on JAX.
         values[path] = value.astype(np.int64) if value.dtype == np.int32 else value
     return values
+
+
+def _to_numpy(value):
+    # PyTorch cannot convert tensors that require gradients.
+    return np.asarray(keras.ops.stop_gradient(keras.ops.convert_to_tensor(value)))
 
 
 def assign_values(variables, values, source):

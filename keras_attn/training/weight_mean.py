@@ -2,8 +2,6 @@
 
 import numpy as np
 
-from keras_attn.training.variables import read_values
-
 PREFIX = "mean/"  # of the paths in a checkpoint
 SAMPLES = 64
 
@@ -41,13 +39,13 @@ class WeightMean:
             return self._first - step
         return (self._total - step - 1) % self._every + 1
 
-    def add(self, step, seconds, variables):
+    def add(self, step, seconds, read):
         """Adds the current weights, if they count.
 
         Args:
             step: Number of steps so far.
             seconds: Training time so far.
-            variables: Variables by path.
+            read: Function that returns their arrays by path.
         """
         if self._start_seconds is not None:
             counts = seconds > self._start_seconds
@@ -56,7 +54,7 @@ class WeightMean:
         if not counts:
             return
         self.count += 1
-        for path, value in read_values(variables).items():
+        for path, value in read().items():
             mean = self.values.get(path, np.zeros_like(value))
             self.values[path] = mean + (value - mean) / np.float32(self.count)
 

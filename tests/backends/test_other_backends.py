@@ -2,9 +2,13 @@
 for files and text.
 """
 
+import json
+import sys
+
 import pytest
 
 from tests.support.environments import PROJECT, ROOT, environment, run, run_tests, with_tensorflow
+from tests.support.started_commands import write_corpus
 
 pytestmark = pytest.mark.slow
 
@@ -16,10 +20,15 @@ LIBRARY = ("tests/ops", "tests/layers", "tests/models", "tests/generation")
 PACKAGES = {"jax": "jax==0.10.2", "torch": "torch==2.13.0"}
 
 
+# What commands on JAX require of text that is already prepared.
+COMMANDS = ("absl-py", "ml-collections", "sentencepiece", "tokenizers")
+
+
 @pytest.fixture
 def python(backend):
-    keras = next(name for name in PROJECT["dependencies"] if name.startswith("keras"))
-    return environment(backend, [keras, PACKAGES[backend], "scipy", "pytest>=8"])
+    names = ("keras", *(COMMANDS if backend == "jax" else ()))
+    own = [line for line in PROJECT["dependencies"] if line.startswith(names)]
+    return environment(backend, [*own, PACKAGES[backend], "scipy", "pytest>=8"])
 
 
 # JAX compiles each operation for each shape, which takes ten times as long as all of PyTorch's.
@@ -78,7 +87,8 @@ def test_trained_models_predict_what_they_predict_on_tensorflow(backend, python)
 @pytest.mark.parametrize("backend", ["jax"])
 def test_steps_equal_those_of_tensorflow_and_numpy_on(backend, python):
     files = ("test_step.py", "test_loss_scale.py", "test_evaluation.py")
-    files += ("jax/options.py", "jax/random_numbers.py")  # collected only if they are named
+    # Collected only if they are named.
+    files += ("jax/layouts.py", "jax/options.py", "jax/random_numbers.py")
     run(
         [with_tensorflow(python), "-m", "pytest"]
         + [f"tests/training/engines/{file}" for file in files],
@@ -86,6 +96,42 @@ def test_steps_equal_those_of_tensorflow_and_numpy_on(backend, python):
         KERAS_BACKEND=backend,
         XLA_FLAGS="--xla_force_host_platform_device_count=2",
     )
+
+
+@pytest.mark.parametrize("backend", ["jax"])
+@pytest.mark.parametrize(
+    "family, tokenizer",
+    [("bert", "wordpiece"), ("gpt2", "bpe"), ("xlnet", "sentencepiece")],
+)
+def test_prepared_text_trains_without_tensorflow_on(backend, family, tokenizer, python, tmp_path):
+    write_corpus(tmp_path / "text.txt", 0, 60)
+    prepare = ["--input=text.txt", "--output=prepared", f"--tokenizer={tokenizer}"]
+    prepare += ["--vocab_size=300", "--format=lines"]
+    variables = {"PYTHONPATH": str(ROOT), "KERAS_BACKEND": backend}
+    run([sys.executable, "-m", "pretrain.prepare", *prepare], tmp_path, PYTHONPATH=str(ROOT))
+    flags = ["--config=pretrain", f"--config.model.family={family}", "--config.model.size=tiny"]
+    flags += ["--config.data.train=prepared", "--config.train.steps=2"]
+    flags += ["--config.train.batch_size=4", "--config.data.length=32", f"--engine={backend}"]
+    found = []
+    for one, name in ((python, "without"), (with_tensorflow(python), "with")):
+        run([one, "-m", "pretrain", *flags, f"--workdir={name}"], tmp_path, **variables)
+        lines = (tmp_path / name / "metrics.jsonl").read_text().splitlines()
+        found.append([json.loads(line)["loss"] for line in lines])
+    assert found[0] == found[1]
+    events = tmp_path / "with" / "events"
+    assert events.is_dir() and not (tmp_path / "without" / "events").exists()
+
+
+@pytest.mark.parametrize("backend", ["jax"])
+def test_what_requires_tensorflow_is_reported_on(backend, python, tmp_path):
+    write_corpus(tmp_path / "text.txt", 0, 60)
+    flags = ["--config=bert_tiny", "--config.data.train=text.txt", "--workdir=run"]
+    with pytest.raises(AssertionError, match="error: tensorflow.* is not installed"):
+        run(
+            [python, "-m", "pretrain", f"--engine={backend}", *flags],
+            tmp_path,
+            PYTHONPATH=str(ROOT),
+        )
 
 
 @pytest.mark.slow(minutes=25)

@@ -24,10 +24,13 @@ from tests.support.started_commands import (
 )
 
 pytestmark = pytest.mark.slow
-FOUR_DEVICES = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
 
 
-def _start_processes(command, *flags):
+def _devices(count):
+    return {"XLA_FLAGS": f"--xla_force_host_platform_device_count={count}"}
+
+
+def _start_processes(command, *flags, **variables):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
@@ -39,6 +42,7 @@ def _start_processes(command, *flags):
             "--processes=2",
             f"--process={number}",
             *flags,
+            **variables,
         )
         for number in range(2)
     ]
@@ -121,17 +125,24 @@ def test_a_run_of_tensorflow_goes_on_equally_on_any_devices(task, tasks, tmp_pat
     begun = tmp_path / "begun"
     run(command, f"--workdir={begun}", *flags, *_steps(2))
     found = {}
-    for name in ("tensorflow", "four", *(["one", "processes"] if task == "masked_lm" else [])):
+    names = ["tensorflow", "four"]
+    names += ["mesh"] if task in ("masked_lm", "causal_lm", "translation") else []
+    names += ["one", "processes"] if task == "masked_lm" else []
+    for name in names:
         workdir = tmp_path / name
         shutil.copytree(begun, workdir)
         own = (f"--workdir={workdir}", *flags, *_steps(20))
         if name == "tensorflow":
             run(command, *own)
         elif name == "processes":
-            statuses, errors = finish(_start_processes(command, *own))
+            own += ("--mesh=data:2,model:2", "--shard_optimizer")
+            statuses, errors = finish(_start_processes(command, *own, **_devices(2)))
             assert statuses == [0, 0], errors
+        elif name == "mesh":
+            own += ("--mesh=data:4,model:2", "--shard_optimizer")
+            run(command, "--engine=jax", *own, **_devices(8))
         else:
-            run(command, "--engine=jax", *own, **(FOUR_DEVICES if name == "four" else {}))
+            run(command, "--engine=jax", *own, **_devices(4 if name == "four" else 1))
         found[name] = losses(workdir), weights(workdir, 20)
         assert len(found[name][0]) == 20
     expected, slots = found["tensorflow"]

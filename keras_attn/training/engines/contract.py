@@ -13,6 +13,7 @@ import numpy as np
 
 from keras_attn.training import process_memory
 from keras_attn.training.optimizers import make_optimizer
+from keras_attn.training.variables import read_values
 
 
 class Step(abc.ABC):
@@ -211,6 +212,14 @@ class Engine(abc.ABC):
     def any(self, flag: Any) -> bool:
         """Returns whether `flag` is true on any worker."""
         return bool(flag)
+
+    def read_values(self, variables: Mapping[str, keras.Variable]) -> dict[str, np.ndarray]:
+        """Returns the values of variables by path; called on all workers."""
+        return read_values(variables)
+
+    def gather(self, model: keras.Model) -> None:
+        """Makes the weights of a trained model readable on every worker; called on all workers."""
+        return None
 
     def barrier(self) -> None:
         """Waits for all workers; a worker that dies ends the wait with an error."""

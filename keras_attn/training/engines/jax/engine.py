@@ -2,15 +2,23 @@
 
 import jax
 import numpy as np
-import tensorflow as tf
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from keras_attn.errors import UserError
+from keras_attn.tensorflow_import import has_tensorflow
 from keras_attn.training import process_memory
 from keras_attn.training.engines.contract import Engine
 from keras_attn.training.engines.jax.evaluation import JaxEvaluator
+from keras_attn.training.engines.jax.layouts import (
+    DATA,
+    MODEL,
+    mesh_shape,
+    slot_layouts,
+    weight_layout,
+)
 from keras_attn.training.engines.jax.step import JaxStep
+from keras_attn.training.variables import read_values
 
 # Seconds without a heartbeat after which a process is considered dead.
 HEARTBEAT_SECONDS = 30
@@ -21,15 +29,25 @@ class JaxEngine(Engine):
 
     Args:
         devices: Number of devices of this process; 0: all.
+        mesh: Sizes of the axes `data`, which divides the rows of a batch, and `model`, which
+            divides weights; see `mesh_shape`. None: `data` has all devices.
+        shard_optimizer: Whether the axis `data` divides the optimizer slots.
         distributed, coordinator, processes, process: The processes of the run; see `_connect`.
 
     Attributes:
-        mesh: `jax.sharding.Mesh` with the axis `batch`.
+        mesh: `jax.sharding.Mesh` with the axes `data` and `model`.
         replicated: Sharding of arrays that each device has as a whole.
     """
 
     def __init__(
-        self, devices=0, distributed=False, coordinator=None, processes=None, process=None
+        self,
+        devices=0,
+        mesh=None,
+        shard_optimizer=False,
+        distributed=False,
+        coordinator=None,
+        processes=None,
+        process=None,
     ):
         _connect(distributed, coordinator, processes, process)
         count = jax.local_device_count()
@@ -44,16 +62,19 @@ class JaxEngine(Engine):
             for number in range(jax.process_count())
             for device in jax.local_devices(process_index=number)[: devices or None]
         ]
-        self.mesh = Mesh(np.array(chosen), ("batch",))
+        data, model = mesh_shape(mesh, len(chosen)) if mesh else (len(chosen), 1)
+        self.mesh = Mesh(np.array(chosen).reshape(data, model), (DATA, MODEL))
         self.replicated = NamedSharding(self.mesh, PartitionSpec())
-        self.num_replicas = self.replicas_per_request = self.mesh.size
+        self.num_replicas = self.replicas_per_request = data
+        self._shards, self._slot_shards = model, data if shard_optimizer else 1
         self.is_chief = jax.process_index() == 0
-        self._local = list(self.mesh.local_mesh.devices)
+        self._local = list(self.mesh.local_mesh.devices.flat)
         self._platform = self._local[0].platform
         self.fixed_shapes = self._platform == "tpu"
 
     def describe(self):
-        return f"{self.num_replicas} x {self._platform.upper()}"
+        axes = f" (data:{self.num_replicas}, model:{self._shards})" if self._shards > 1 else ""
+        return f"{self.mesh.size} x {self._platform.upper()}{axes}"
 
     def free_memory(self):
         if self._platform == "cpu":
@@ -89,26 +110,59 @@ class JaxEngine(Engine):
             return bool(flag)
         return bool(multihost_utils.process_allgather(np.asarray([flag], bool)).any())
 
-    def values(self, variables):
-        """Copies variables to all devices of the mesh, where they stay; returns their arrays."""
-        values = [variable.value for variable in variables]
-        if self.mesh.is_multi_process and not all(x.sharding == self.replicated for x in values):
+    def read_values(self, variables):
+        return read_values(variables, self._whole)
+
+    def gather(self, model):
+        for variable in model.variables:
+            if not variable.value.is_fully_addressable:
+                variable.assign(self._whole(variable.value))
+
+    def _whole(self, value):
+        """Returns a NumPy array of a value whose parts other processes may have."""
+        if value.is_fully_addressable or value.is_fully_replicated:
+            return np.asarray(value)
+        return multihost_utils.process_allgather(value, tiled=True)
+
+    def shardings(self, variables):
+        """Returns the shardings of weights."""
+        return [
+            NamedSharding(self.mesh, weight_layout(one.path, one.shape, self._shards))
+            for one in variables
+        ]
+
+    def slot_shardings(self, optimizer, weights):
+        """Returns the shardings of the variables of an optimizer of these weights."""
+        layouts = [sharding.spec for sharding in self.shardings(weights)]
+        found = slot_layouts(optimizer, weights, layouts, self._slot_shards)
+        return [
+            NamedSharding(self.mesh, found.get(id(one), PartitionSpec()))
+            for one in optimizer.variables
+        ]
+
+    def values(self, variables, shardings):
+        """Copies variables to the devices of the mesh, where they stay; returns their arrays."""
+        moved = [
+            (variable, sharding)
+            for variable, sharding in zip(variables, shardings, strict=True)
+            if variable.value.sharding != sharding
+        ]
+        values = [variable.value for variable, _ in moved]
+        if self.mesh.is_multi_process and moved:
             # Processors of different kinds may compute different initial weights.
             values = multihost_utils.broadcast_one_to_all([np.asarray(x) for x in values])
-        for variable, value in zip(variables, values, strict=True):
-            variable.assign(self._on_mesh(value, self.replicated))
+        for (variable, sharding), value in zip(moved, values, strict=True):
+            variable.assign(self._on_mesh(value, sharding))
         return [variable.value for variable in variables]
 
     def divide_rows(self, batch, axis=0):
         """Divides the rows of a batch, a dict of NumPy arrays, among the devices of the mesh."""
-        rows = NamedSharding(self.mesh, PartitionSpec(*[None] * axis, "batch"))
+        rows = NamedSharding(self.mesh, PartitionSpec(*[None] * axis, DATA))
         return {name: self._on_mesh(x, rows) for name, x in batch.items()}
 
     def _on_mesh(self, array, sharding):
         if not self.mesh.is_multi_process:
             return jax.device_put(array, sharding)
-        if getattr(array, "sharding", None) == sharding:
-            return array
         return jax.make_array_from_callback(array.shape, sharding, lambda index: array[index])
 
 
@@ -169,6 +223,10 @@ def _connect(distributed, coordinator, processes, process):
 
 def _hide_gpus_from_tensorflow():
     """Prevents TensorFlow, which reads text, from reserving the memory of the GPUs."""
+    if not has_tensorflow():
+        return
+    import tensorflow as tf
+
     try:
         tf.config.set_visible_devices([], "GPU")
     except RuntimeError as error:

@@ -19,8 +19,10 @@ class JaxEvaluator(Evaluator):
         self._batch = jax.jit(self._sums, out_shardings=engine.replicated)
 
     def run(self, batches, stop=lambda: False):
-        trainable = self.engine.values(self.model.trainable_variables)
-        others = self.engine.values(self.model.non_trainable_variables)
+        trainable, others = (
+            self.engine.values(own, self.engine.shardings(own))
+            for own in (self.model.trainable_variables, self.model.non_trainable_variables)
+        )
         totals, computed = Totals(), None
         with contextlib.closing(Feed(batches, end=batches.num_batches)) as feed:
             for number in range(batches.num_batches):

@@ -8,6 +8,14 @@ from keras_attn.field import Field
 
 _OPTIONS = {
     "devices": Field(0, "Number of devices of this process; 0: all.", low=0),
+    "mesh": Field(
+        str,
+        "Sizes of the axes of the mesh of devices, such as data:4,model:2: the rows of a batch are "
+        "divided along data, weights along model; unset: data has all devices.",
+    ),
+    "shard_optimizer": Field(
+        False, "Divide the optimizer slots among the devices along data (ZeRO-1)."
+    ),
     "distributed": Field(
         False, "Detect the processes of the run from SLURM, Open MPI, Kubernetes or Cloud TPU."
     ),

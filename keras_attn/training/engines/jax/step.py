@@ -1,8 +1,8 @@
 """The training step on JAX, on global arrays: the result does not depend on the devices.
 
-The batch is sharded by rows, and weights and optimizer slots are replicated. The sums over the
-batch, to which XLA adds those of the other devices, give the loss, its weights and the gradients,
-and dropout masks have the shape of the global batch.
+The rows of the batch are divided among the devices, weights and optimizer slots only on request.
+The sums over the batch, to which XLA adds those of the other devices, give the loss, its weights
+and the gradients, and dropout masks have the shape of the global batch.
 """
 
 import functools
@@ -39,8 +39,14 @@ class JaxStep(Step):
             "scale": self.loss_scale.variables if self.loss_scale else [],
         }
         self._gathers = accumulate > 1 and getattr(model, "gathered_outputs", ())
+        self._shardings = {
+            "trainable": engine.shardings(model.trainable_variables),
+            "optimizer": engine.slot_shardings(optimizer, model.trainable_variables),
+            "scale": [engine.replicated for _ in self._changed["scale"]],
+        }
+        results = {**self._shardings, "keep_going": engine.replicated}, engine.replicated
         # Donated: XLA reuses the memory of the old values for the new ones.
-        self._compiled = jax.jit(self._step, donate_argnums=0, out_shardings=engine.replicated)
+        self._compiled = jax.jit(self._step, donate_argnums=0, out_shardings=results)
 
     def variables(self):
         return variables_by_path(self.model, self.optimizer, self.loss_scale)
@@ -54,9 +60,12 @@ class JaxStep(Step):
         `skipped` is 1 for a step that was skipped because a gradient overflowed; its
         `gradient_norm` is then 0.
         """
-        state = {kind: self.engine.values(own) for kind, own in self._changed.items()}
+        state = {
+            kind: self.engine.values(own, self._shardings[kind])
+            for kind, own in self._changed.items()
+        }
         state["keep_going"] = np.bool_(True)
-        others = self.engine.values(self._others)
+        others = self.engine.values(self._others, self.engine.shardings(self._others))
         records = []
         try:
             for number, rate in enumerate(learning_rates, first_step):
