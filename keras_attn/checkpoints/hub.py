@@ -28,7 +28,7 @@ def local_folder(source):
         import huggingface_hub
     except ImportError as error:
         raise UserError(
-            f"{source} requires huggingface_hub. Run: pip install 'keras-attn[convert]'"
+            f"{source} requires huggingface_hub. Run: pip install huggingface_hub"
         ) from error
     name, _, revision = source.removeprefix(PREFIX).partition("@")
     try:

@@ -102,7 +102,7 @@ def _safetensors(module):
         return importlib.import_module(module)
     except ImportError as error:
         raise UserError(
-            "Folders of transformers require safetensors. Run: pip install 'keras-attn[convert]'"
+            "Folders of transformers require safetensors. Run: pip install safetensors"
         ) from error
 
 

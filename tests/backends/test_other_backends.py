@@ -88,7 +88,9 @@ def test_trained_models_predict_what_they_predict_on_tensorflow(backend, python)
 def test_steps_equal_those_of_tensorflow_and_numpy_on(backend, python):
     files = ("test_step.py", "test_loss_scale.py", "test_evaluation.py")
     # Collected only if they are named.
-    files += ("jax/layouts.py", "jax/options.py", "jax/random_numbers.py")
+    files += tuple(
+        f"jax/{name}.py" for name in ("compilation", "layouts", "options", "random_numbers")
+    )
     run(
         [with_tensorflow(python), "-m", "pytest"]
         + [f"tests/training/engines/{file}" for file in files],

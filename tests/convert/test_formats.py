@@ -7,6 +7,7 @@ import pathlib
 import shutil
 
 import h5py
+import huggingface_hub
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -380,7 +381,6 @@ def test_one_of_several_checkpoints_of_google_is_selected_by_name(tmp_path):
 
 def test_a_model_on_the_hub_is_read_from_its_cache(tmp_path, monkeypatch):
     """The layout of the cache of huggingface_hub, without a network."""
-    huggingface_hub = pytest.importorskip("huggingface_hub")
     commit = "0123456789abcdef0123456789abcdef01234567"
     cached = tmp_path / "models--someone--small-bert"
     shutil.copytree(HUGGING_FACE / "pretraining", cached / "snapshots" / commit)
@@ -415,7 +415,6 @@ def test_a_model_on_the_hub_is_read_from_its_cache(tmp_path, monkeypatch):
 
 
 def test_an_unknown_name_and_a_missing_network_are_different_errors(monkeypatch):
-    huggingface_hub = pytest.importorskip("huggingface_hub")
     missing = huggingface_hub.utils.RepositoryNotFoundError
 
     def fail(error):

@@ -3,6 +3,7 @@
 import json
 import shutil
 
+import huggingface_hub
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
@@ -168,7 +169,6 @@ def test_a_pre_norm_model_is_exported_and_read(tmp_path):
 
 def test_the_folders_of_modules_are_downloaded_from_the_hub(golden, tmp_path, monkeypatch):
     """From a cache of huggingface_hub, which consists of links, without a network."""
-    huggingface_hub = pytest.importorskip("huggingface_hub")
     commit = "0123456789abcdef0123456789abcdef01234567"
     cached = tmp_path / "models--someone--embedder"
     make_folder(cached / "snapshots" / commit, "dense")

@@ -155,6 +155,10 @@ class JaxEngine(Engine):
             variable.assign(self._on_mesh(value, sharding))
         return [variable.value for variable in variables]
 
+    def replicate(self, value):
+        """Copies a NumPy value to all devices of the mesh."""
+        return self._on_mesh(np.asarray(value), self.replicated)
+
     def divide_rows(self, batch, axis=0):
         """Divides the rows of a batch, a dict of NumPy arrays, among the devices of the mesh."""
         rows = NamedSharding(self.mesh, PartitionSpec(*[None] * axis, DATA))

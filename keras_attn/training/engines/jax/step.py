@@ -64,7 +64,8 @@ class JaxStep(Step):
             kind: self.engine.values(own, self._shardings[kind])
             for kind, own in self._changed.items()
         }
-        state["keep_going"] = np.bool_(True)
+        # An array of NumPy, in place of the result of the step, would compile the step again.
+        state["keep_going"] = self.engine.replicate(np.bool_(True))
         others = self.engine.values(self._others, self.engine.shardings(self._others))
         records = []
         try:
