@@ -10,7 +10,20 @@ import tempfile
 
 def has_tensorflow():
     """Returns whether TensorFlow is installed. Not all runs on JAX require it."""
-    return importlib.util.find_spec("tensorflow") is not None
+    found = importlib.util.find_spec("tensorflow")
+    return found is not None and found.origin is not None  # not a folder of this name
+
+
+def hide_gpus():
+    """Prevents TensorFlow from reserving the memory of GPUs that another backend uses.
+
+    Raises:
+        RuntimeError: If TensorFlow has already used a GPU.
+    """
+    if has_tensorflow():
+        import tensorflow as tf
+
+        tf.config.set_visible_devices([], "GPU")
 
 
 def import_tensorflow():
@@ -28,11 +41,15 @@ def import_tensorflow():
         os.dup2(messages.fileno(), 2)
         try:
             with _hidden("sklearn", "matplotlib"):
-                if tensorflow := has_tensorflow() and importlib.import_module("tensorflow"):
+                if has_tensorflow():
+                    tensorflow = importlib.import_module("tensorflow")
                     tensorflow.config.list_physical_devices()
-                    # It mistakes several runs for one function that is traced again and again.
+                    # Suppresses warnings about retracing, which mistake several runs for one
+                    # function.
                     tensorflow.get_logger().setLevel("ERROR")
-                importlib.import_module("keras")
+                keras = importlib.import_module("keras")
+                if keras.backend.backend() != "tensorflow":
+                    hide_gpus()
         except BaseException:
             messages.seek(0)
             os.write(stderr, messages.read())

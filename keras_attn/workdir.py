@@ -98,7 +98,7 @@ class Workdir:
         if not path:
             raise UserError("--workdir is required. Received: workdir=None")
         self.path = str(path).rstrip("/") or "/"
-        if ".." in self.path.split("/") and "://" not in self.path:
+        if ".." in self.path.split("/") and not gfile.is_remote(self.path):
             # TensorFlow removes "missing/.." from a path, and the operating system does not.
             self.path = os.path.realpath(self.path)
         self._lock = None
@@ -110,9 +110,10 @@ class Workdir:
 
     def create(self):
         """Creates the folder, if it does not exist."""
-        if gfile.exists(self.path) and not gfile.isdir(self.path):
+        found = exists(self.path)
+        if found and not gfile.isdir(self.path):
             raise UserError(f"--workdir must be a folder. Received: workdir={self.path}")
-        self._made = not gfile.exists(self.path)
+        self._made = not found
         try:
             gfile.makedirs(self.path)
         except OSError as error:
@@ -284,7 +285,7 @@ class Workdir:
             UserError: If the file cannot be written; names the disk if it is full.
         """
         path = self / "model.keras"
-        remote = "://" in path
+        remote = gfile.is_remote(path)
         # Written beside the file, because the disk of temporary files may be too small.
         staging = tempfile.TemporaryDirectory() if remote else temporary_folder(f"{path}.tmp")
         with reporting_failed_writes(path), staging as folder:

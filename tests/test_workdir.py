@@ -16,6 +16,7 @@ import pytest
 from keras_attn import convert
 from keras_attn.defaults import translation_defaults
 from keras_attn.errors import UserError
+from keras_attn.io import gfile
 from keras_attn.tasks.classification.labels import read_label_file
 from keras_attn.tasks.span_qa.task import read_threshold
 from keras_attn.workdir import Workdir, versions
@@ -227,6 +228,24 @@ def test_a_tokenizer_that_has_changed_since_the_run_is_an_error(tmp_path, kind, 
     saved["data_sha256"] = None
     with pytest.raises(UserError, match="config.json has None"):
         workdir.check_tokenizer(saved, (name,))
+
+
+def test_a_workdir_can_be_on_another_file_system(tmp_path):
+    workdir = Workdir(f"ram:/{tmp_path}/run")
+    workdir.create()
+    workdir.write_json("a.json", {"a": 1})
+    assert workdir.read_json("a.json") == {"a": 1}
+    workdir.save_model(_Model())
+    assert gfile.exists(workdir / "model.keras")
+    workdir.remove_if_unused()
+    assert gfile.exists(workdir / "a.json")
+
+
+def test_a_parent_that_is_a_link_to_itself_is_one_line(tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to(link)
+    with pytest.raises(UserError, match="link/run"):
+        Workdir(link / "run").create()
 
 
 def test_a_link_to_a_missing_folder_is_named(tmp_path):

@@ -6,7 +6,7 @@ from reprlib import repr as shorten
 from keras_attn.checkpoints.architectures import check_rows
 from keras_attn.checkpoints.huggingface_config import read_optional
 from keras_attn.errors import UserError
-from keras_attn.io import gfile
+from keras_attn.io.files import exists
 from keras_attn.io.json_files import write_json
 from keras_attn.text.byte_pairs import (
     END_OF_TEXT,
@@ -61,7 +61,7 @@ def read_vocabulary(folder, supports):
                 f"{name}={shorten(config[name])} in {folder}"
             )
     found = []
-    if any(all(gfile.exists(os.path.join(folder, name)) for name in names) for names in FILES):
+    if any(all(exists(os.path.join(folder, name)) for name in names) for names in FILES):
         found.append(read_files(folder))
     if tokenizer:
         found.append(_model_of(tokenizer, os.path.join(folder, TOKENIZER), supports))

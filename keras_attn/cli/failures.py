@@ -97,8 +97,8 @@ def exit_if_known(error):
         sys.exit(128 + error.signal_number)
     if isinstance(error, ModuleNotFoundError) and str(error.name).startswith("tensorflow"):
         exit_with_error(
-            f"{error.name} is not installed, which this command requires. Without it, only "
-            "training with --engine=jax on text prepared by pretrain.prepare is supported"
+            f"This command requires {error.name}, which is not installed. Run: pip install "
+            f"{error.name.partition('.')[0].replace('_', '-')}"
         )
     number = getattr(error, "errno", None)
     if number == errno.ENOSPC or "No space left" in text:
@@ -118,7 +118,10 @@ def exit_if_known(error):
     if isinstance(error, PermissionError) or name == "PermissionDeniedError":
         exit_with_error(f"Permission denied. Received: {_first_line(text)}")
     remote = [(name, path) for name, path in path_values() if scheme_of(path)]
-    if remote and isinstance(error, OSError) and _STORAGE_ERROR.search(text):
+    from_storage = type(error).__module__.startswith("tensorflow") or (
+        isinstance(error, OSError) and isinstance(error.filename, str) and scheme_of(error.filename)
+    )
+    if remote and from_storage and _STORAGE_ERROR.search(text):
         listed = ", ".join(f"{name}={path}" for name, path in remote)
         exit_with_error(
             f"Cannot reach the file system of {listed}. Check its name, the network and the "

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from keras_attn.checkpoints.hub import local_folder, suggest_folder
 from keras_attn.errors import UserError, nearest, reason_of, warn_once
+from keras_attn.io import gfile
 from keras_attn.registry import FAMILIES, TASKS, family_and_task
 
 if TYPE_CHECKING:
@@ -192,7 +193,7 @@ def _read(folder):
 
 
 def _check_local(folder):
-    if "://" in folder:
+    if gfile.is_remote(folder):
         raise UserError(f"{folder} must be a local folder. Copy it to this machine first")
 
 

@@ -7,7 +7,7 @@ import posixpath
 import keras
 import tensorflow as tf
 
-from keras_attn.errors import UserError, first_line
+from keras_attn.errors import UserError, reason_of
 from keras_attn.inference.loading import load
 from keras_attn.inference.options import check_options
 from keras_attn.io import gfile
@@ -43,7 +43,7 @@ def export(workdir, output, **options):
     model = load(workdir)
     module = TASKS[model.task].exported(model, check_options(model.task, "export", options))
     # Remote folders cannot be renamed; there saved_model.pb, written last, completes the folder.
-    remote = "://" in output
+    remote = gfile.is_remote(output)
     # If two exports have the same output, the second to finish fails.
     unfinished = contextlib.nullcontext(output) if remote else unfinished_output(output, True)
     try:
@@ -60,7 +60,7 @@ def export(workdir, output, **options):
         # TensorFlow raises the same error for a full disk and for insufficient memory.
         if isinstance(error, tf.errors.ResourceExhaustedError) and "space" not in str(error):
             raise
-        raise UserError(f"Cannot write the folder {output}: {first_line(error)}") from error
+        raise UserError(f"Cannot write the folder {output}: {reason_of(error)}") from error
 
 
 @contextlib.contextmanager

@@ -117,16 +117,13 @@ def _write_array(file, chunks):
 
 
 def _write_parquet(pyarrow, file, chunks):
-    """Writes .parquet; a local file stores it, because pyarrow does not take a `GFile`."""
+    """Writes .parquet."""
     schema, count = pyarrow.schema([("embedding", pyarrow.list_(pyarrow.float32()))]), 0
-    with tempfile.TemporaryFile() as local:
-        with pyarrow.parquet.ParquetWriter(local, schema) as writer:
-            for vectors in chunks:
-                count += len(vectors)
-                ends = np.arange(len(vectors) + 1, dtype=np.int32) * vectors.shape[1]
-                values = np.ravel(vectors).astype(np.float32, copy=False)
-                column = pyarrow.ListArray.from_arrays(ends, pyarrow.array(values))
-                writer.write_table(pyarrow.Table.from_arrays([column], schema=schema))
-        local.seek(0)
-        shutil.copyfileobj(local, file, 1 << 22)
+    with pyarrow.parquet.ParquetWriter(file, schema) as writer:
+        for vectors in chunks:
+            count += len(vectors)
+            ends = np.arange(len(vectors) + 1, dtype=np.int32) * vectors.shape[1]
+            values = np.ravel(vectors).astype(np.float32, copy=False)
+            column = pyarrow.ListArray.from_arrays(ends, pyarrow.array(values))
+            writer.write_table(pyarrow.Table.from_arrays([column], schema=schema))
     return count

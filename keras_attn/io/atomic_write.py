@@ -56,7 +56,7 @@ def open_new(path, binary=True):
         path: The file, on any filesystem of `gfile`.
         binary: Whether to write bytes; otherwise text, as UTF-8.
     """
-    if "://" in path:
+    if gfile.is_remote(path):
         return gfile.open_file(path, "wb" if binary else "w")
     _remove_file(path)
     # "x" (O_EXCL) fails if the name exists, also as a link.
@@ -74,7 +74,7 @@ def open_no_follow(path, mode):
 
 def discard(path):
     """Removes a file, a folder with its content, or a symbolic link, if it exists."""
-    if "://" in path:
+    if gfile.is_remote(path):
         if gfile.exists(path):
             (gfile.rmtree if gfile.isdir(path) else gfile.remove)(path)
     elif os.path.isdir(path) and not os.path.islink(path):
@@ -95,7 +95,7 @@ def temporary_folder(path):
 
 
 def _remove_file(path):
-    if "://" in path:
+    if gfile.is_remote(path):
         gfile.remove(path)
     else:
         with contextlib.suppress(FileNotFoundError):
@@ -125,7 +125,7 @@ def _write_error(path, error):
 
 def _disk_of(path):
     """Describes the mount point and the free space of the disk of a path; "" if unknown."""
-    if "://" in path:
+    if gfile.is_remote(path):
         return ""
     folder = os.path.abspath(path)
     while not os.path.isdir(folder):

@@ -39,7 +39,7 @@ def read_bytes(path, largest=LARGEST):
 def check_regular(path):
     """Raises a `UserError` for a folder, a pipe or a device; opening a pipe would block."""
     try:
-        regular = "://" in path or stat.S_ISREG(os.stat(path).st_mode)
+        regular = gfile.is_remote(path) or stat.S_ISREG(os.stat(path).st_mode)
     except OSError as error:
         raise unreadable(path, error) from error
     if not regular:

@@ -1,4 +1,4 @@
-"""Files: local ones through Python, those of other file systems (`gs://…`) through TensorFlow.
+"""Opens and lists files: local ones with Python, those of other file systems with TensorFlow.
 
 The functions have the names and arguments of `tf.io.gfile`. All their errors are `OSError`s.
 TensorFlow is imported only for the paths of other file systems.
@@ -19,7 +19,6 @@ _ERRNO = {
     5: errno.ENOENT,  # not found
     6: errno.EEXIST,  # already exists
     7: errno.EACCES,  # permission denied
-    9: errno.ENOTDIR,  # failed precondition
     10: errno.ECONNABORTED,  # aborted
     14: errno.ECONNABORTED,  # unavailable
 }
@@ -50,8 +49,11 @@ def exists(path):
     """Returns whether a file or folder exists; raises an OSError if this cannot be determined."""
     try:
         stat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
+    except OSError as error:
+        # A list of files, which may be the name of one file, can be too long for a name.
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG):
+            return False
+        raise
     return True
 
 
@@ -128,19 +130,19 @@ def open_file(path, mode):
     """Opens a file, as `open` does; text is UTF-8, and its line ends are not changed."""
     text = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}
     if not is_remote(path):
-        return open(path, mode, **text)
+        return open(path, mode, _BUFFER, **text)
     binary = _RemoteFile(path, mode.replace("b", "") + "b")
-    buffered = io.BufferedReader if binary.readable() else io.BufferedWriter
+    buffered = io.BufferedReader if binary.readable() else _RemoteWriter
     file = buffered(binary, _BUFFER)
     return io.TextIOWrapper(file, **text) if text else file
 
 
 def schemes():
-    """Returns the schemes of the supported file systems; "" for local paths."""
+    """Returns the schemes of the supported file systems."""
     try:
         import tensorflow as tf
     except ImportError:
-        return [""]
+        return []
     return tf.io.gfile.get_registered_schemes()
 
 
@@ -166,10 +168,19 @@ def os_errors(path):
         yield
     except tf.errors.OpError as error:
         number = _ERRNO.get(error.error_code, errno.EIO)
-        if "No space left" in error.message:
-            number = errno.ENOSPC
+        for one in (errno.ENOSPC, errno.ENOTDIR, errno.EISDIR, errno.ELOOP):
+            if os.strerror(one) in error.message:
+                number = one
         reason = error.message.removeprefix(f"{path}; ")
         raise OSError(number, reason, os.fspath(path)) from error
+
+
+class _RemoteWriter(io.BufferedWriter):
+    """Buffer of a remote file, which also flushes the file."""
+
+    def flush(self):
+        super().flush()
+        self.raw.flush()
 
 
 class _RemoteFile(io.RawIOBase):

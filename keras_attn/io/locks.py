@@ -6,6 +6,7 @@ import platform
 import re
 
 from keras_attn.errors import UserError
+from keras_attn.io import gfile
 from keras_attn.io.atomic_write import open_no_follow
 
 # Error numbers for a link, a folder and a socket; the error of a pipe has none.
@@ -31,7 +32,7 @@ def lock_file(path, requirement):
         UserError: If another process holds the lock, or the path is a symbolic link, a folder, or
             a file with other content, none of which is changed.
     """
-    if "://" in path:
+    if gfile.is_remote(path):
         return None
     try:
         import fcntl

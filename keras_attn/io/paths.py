@@ -39,6 +39,11 @@ def check_path(path, name=None):
     known = gfile.schemes()
     if scheme in known:
         return
+    if not known:
+        raise UserError(
+            f"{scheme}:// paths require TensorFlow, which is not installed. Use local paths. "
+            f"Received: {given}{path}"
+        )
     remote = ", ".join(f"{one}://" for one in sorted(known) if one not in ("", "file", "ram"))
     raise UserError(
         f"{scheme}:// paths are not supported. Download the files and use their local "

@@ -6,6 +6,7 @@ import os
 import re
 import uuid
 
+from keras_attn.io import gfile
 from keras_attn.io.atomic_write import discard
 
 # Differs from the ending of `atomic_write`, whose files are not locked.
@@ -28,7 +29,7 @@ def unfinished_output(path, folder=False):
     Yields:
         The temporary name; on a remote filesystem it does not exist yet.
     """
-    if "://" in path:
+    if gfile.is_remote(path):
         yield _new_name(path)
         return
     _remove_abandoned(path)

@@ -59,6 +59,11 @@ def open_run(task, family, config, *, workdir, pretrained, dry_run, compared, en
         _check_batch_size(config, engine)
         if not task.decodes:
             check_eval_batch_size(config.eval.batch_size, engine.num_replicas)
+        elif not engine.reads_weights:
+            raise UserError(
+                f"data.task={task.name} decodes text during training, for which each process must "
+                "have all weights. Train it in one process, or without model in --mesh"
+            )
         keras.utils.set_random_seed(config.train.seed)
         stack.enter_context(_locked(folder, engine.is_chief, dry_run))
         yield Run(task, family, config, folder, name, engine, dry_run, compared)

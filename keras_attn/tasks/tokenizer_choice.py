@@ -5,7 +5,7 @@ import posixpath
 from keras_attn.data.shards.prepare_folder import train_tokenizer
 from keras_attn.data.shards.shard_files import is_prepared
 from keras_attn.errors import UserError
-from keras_attn.io import gfile
+from keras_attn.io.files import exists
 from keras_attn.tasks.pretraining.splits import reading_of
 from keras_attn.text.tokenizer_types import TOKENIZER_TYPES
 
@@ -70,4 +70,4 @@ def _tokenizer_of_text(data, kind, lowercase, say, default):
 
 
 def _has_tokenizer(folder, kind):
-    return gfile.exists(posixpath.join(folder, kind.files[0]))
+    return exists(posixpath.join(folder, kind.files[0]))

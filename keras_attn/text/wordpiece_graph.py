@@ -5,8 +5,7 @@ import functools
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-# Google's tokenizer maps longer words to [UNK].
-MAX_CHARACTERS_PER_WORD = 200
+from keras_attn.text.wordpiece import MAX_CHARACTERS_PER_WORD
 
 # BERT first removes control and format characters, except tabs and line breaks.
 _CONTROLS = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\p{Cf}\x{FFFD}]"

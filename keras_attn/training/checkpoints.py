@@ -134,7 +134,7 @@ class Checkpoints:
             UserError: If a value is not finite.
         """
         path = self._path(f"step-{step}.npz")
-        if "://" in path:
+        if gfile.is_remote(path):
             with gfile.open_file(path, "rb") as file:
                 return _parse(file.read(), path, step, prefix, check)
         # A memory-mapped file, three times as large as the weights, uses no memory.

@@ -1,5 +1,6 @@
 """Records of the metrics of a run: metrics.jsonl, TensorBoard, the progress line."""
 
+import contextlib
 import json
 import math
 import posixpath
@@ -41,7 +42,9 @@ class Records:
             gfile.makedirs(folder)
             with atomic_path(self._path) as temporary, open_new(temporary, binary=False) as file:
                 file.write(_lines(records))
-            self._file = (gfile.GFile if "://" in folder else open_no_follow)(self._path, "a")
+            self._file = (gfile.open_file if gfile.is_remote(folder) else open_no_follow)(
+                self._path, "a"
+            )
         self._events = _Events(posixpath.join(folder, "events")) if has_tensorflow() else None
 
     def write(self, records):
@@ -69,18 +72,24 @@ class _Events:
     def __init__(self, folder):
         import tensorflow as tf
 
-        self._scalar = tf.summary.scalar
-        with reporting_failed_writes(folder), gfile.os_errors(folder):
+        self._folder, self._scalar = folder, tf.summary.scalar
+        with self._errors():
             self._writer = tf.summary.create_file_writer(folder)
 
     def write(self, record):
-        with self._writer.as_default(step=record["step"]):
+        with self._errors(), self._writer.as_default(step=record["step"]):
             for name, value in record.items():
                 if name != "step":
                     self._scalar(name, value)
 
     def close(self):
-        self._writer.close()
+        with self._errors():
+            self._writer.close()
+
+    @contextlib.contextmanager
+    def _errors(self):
+        with reporting_failed_writes(self._folder), gfile.os_errors(self._folder):
+            yield
 
 
 def read_records(folder):

@@ -162,7 +162,8 @@ class Trainer:
             rates = self._rates(steps, estimate)
             begin = time.monotonic()
             rows = self.step_function.run(feed, self.step, rates)
-            took = time.monotonic() - begin
+            # All workers must agree on the time that has passed.
+            took = float(self.engine.broadcast([time.monotonic() - begin])[0])
             # The time of the first call includes compilation.
             seconds_per_step = took / len(rows) if seconds_per_step is not None else 0.0
             self._check_finite(rows, rates, took)
@@ -311,7 +312,7 @@ class Trainer:
                 f"The checkpoint of step {step} in {self.checkpoints.folder}, with the best "
                 f"weights, is damaged. Choose another --workdir. Received: {first_line(error)}"
             ) from error
-        assign_values(variables_by_path(model), values, f"Checkpoint of step {step}")
+        self._assign(variables_by_path(model), values, f"Checkpoint of step {step}")
         self.validation = self.best.state["found"]
         self.progress.interrupt(
             f"restored the weights of step {step:,}, with the best {self.best.metric}"
@@ -330,7 +331,8 @@ class Trainer:
             (values, count), of = self.checkpoints.read_mean(self.average), "checkpoint"
         if count < 2:
             return False
-        assign_values(variables_by_path(self.step_function.model), values, f"The mean of the {of}s")
+        weights = variables_by_path(self.step_function.model)
+        self._assign(weights, values, f"The mean of the {of}s")
         self.progress.interrupt(f"restored the mean weights of {count} {of}s")
         return True
 
@@ -379,11 +381,12 @@ class Trainer:
             self.checkpoints.drop_after(step)
         if step < 0:
             if self.first_weights:
-                self.first_weights(self.step_function.model)
+                with self.engine.scope():
+                    self.first_weights(self.step_function.model)
             return
         if self.mean:
             self.mean.restore(values, state.get("mean_of", 0))
-        assign_values(self.step_function.variables(), values, f"Checkpoint of step {step}")
+        self._assign(self.step_function.variables(), values, f"Checkpoint of step {step}")
         self.step, self.seconds = step, float(state["seconds"])
         self.validation, self._pending = state.get("validation"), state.get("pending")
         # A checkpoint with a pending record is replaced once the record is written.
@@ -392,7 +395,7 @@ class Trainer:
 
     def save(self):
         """Writes a checkpoint of the current step on the chief."""
-        values = self.engine.read_values(self.step_function.variables())
+        values = self.engine.read_values(self.step_function.variables(), everywhere=False)
         if self.chief:
             state = {
                 "seconds": self.seconds,
@@ -415,6 +418,10 @@ class Trainer:
     def digest(self):
         """Returns the SHA-256 of weights and optimizer slots."""
         return digest(self.engine.read_values(self.step_function.variables()))
+
+    def _assign(self, variables, values, source):
+        with self.engine.scope():
+            assign_values(variables, values, source)
 
     def _warn(self, line):
         warn_once(line, self.progress.interrupt)

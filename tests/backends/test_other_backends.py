@@ -89,7 +89,7 @@ def test_steps_equal_those_of_tensorflow_and_numpy_on(backend, python):
     files = ("test_step.py", "test_loss_scale.py", "test_evaluation.py")
     # Collected only if they are named.
     files += tuple(
-        f"jax/{name}.py" for name in ("compilation", "layouts", "options", "random_numbers")
+        f"jax_only/{name}.py" for name in ("compilation", "layouts", "options", "random_numbers")
     )
     run(
         [with_tensorflow(python), "-m", "pytest"]

@@ -86,6 +86,8 @@ def test_a_missing_file_is_the_error_of_python(folder):
         (tf.errors.UnavailableError(None, None, "gs://b/x; try again"), errno.ECONNABORTED),
         (tf.errors.DeadlineExceededError(None, None, "gs://b/x; slow"), errno.ETIMEDOUT),
         (tf.errors.ResourceExhaustedError(None, None, "No space left on device"), errno.ENOSPC),
+        (tf.errors.FailedPreconditionError(None, None, "x/y; Not a directory"), errno.ENOTDIR),
+        (tf.errors.FailedPreconditionError(None, None, "Could not resolve host"), errno.EIO),
         (tf.errors.InternalError(None, None, "no"), errno.EIO),
     ],
 )
@@ -105,3 +107,39 @@ def test_the_status_equals_that_of_tensorflow(tmp_path):
     path = _written(str(tmp_path), "a")
     expected = tf.io.gfile.stat(path)
     assert gfile.stat(path) == (expected.length, expected.mtime_nsec)
+
+
+def test_a_flushed_remote_file_is_flushed_by_its_file_system(monkeypatch):
+    written = []
+
+    class File:
+        def __init__(self, path, mode):
+            self.pending = b""
+
+        def write(self, data):
+            self.pending += data
+
+        def flush(self):
+            written.append(self.pending)
+            self.pending = b""
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr(tf.io.gfile, "GFile", File)
+    with gfile.open_file("ram://a", "a") as file:
+        file.write("line\n")
+        file.flush()
+        assert b"".join(written) == b"line\n"
+
+
+def test_a_name_that_is_too_long_does_not_exist(tmp_path):
+    assert not gfile.exists(tmp_path / ("x" * 300))
+
+
+def test_a_link_to_itself_is_an_error(tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to(link)
+    with pytest.raises(OSError) as error:
+        gfile.exists(link)
+    assert error.value.errno == errno.ELOOP

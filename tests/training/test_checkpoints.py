@@ -32,6 +32,17 @@ def _model(width=4):
     return model, make_optimizer("adamw", model)
 
 
+def test_checkpoints_on_another_file_system_are_restored_and_removed(tmp_path):
+    checkpoints, _ = _saved(f"ram:/{tmp_path}", 1, 2, 3)
+    assert checkpoints.steps() == [2, 3]
+    values, state = checkpoints.read_newest()
+    assert state["seconds"] == 1.5
+    for path, value in _values(3).items():
+        np.testing.assert_array_equal(values[path], value)
+    checkpoints.drop_after(2)
+    assert checkpoints.steps() == [2]
+
+
 def test_values_and_state_are_restored(tmp_path):
     checkpoints, _ = _saved(tmp_path / "c", 7)
     values, state = checkpoints.read_newest()

@@ -27,6 +27,13 @@ def test_each_step_has_one_record_after_resuming_from_an_earlier_checkpoint(tmp_
     assert _steps(tmp_path) == list(range(1, 10))
 
 
+def test_records_on_another_file_system_are_appended_after_resuming(tmp_path):
+    folder = f"ram:/{tmp_path}"
+    _write(folder, 0, range(1, 5))
+    _write(folder, 2, range(3, 8))
+    assert [record["step"] for record in read_records(folder)] == list(range(1, 8))
+
+
 def test_incomplete_lines_and_invalid_records_are_dropped(tmp_path):
     _write(tmp_path, 0, [1, 2])
     with (tmp_path / "metrics.jsonl").open("a") as file:

@@ -11,7 +11,6 @@ from keras_attn.data.sources.table_formats import (
     UNDECODABLE,
     BadRow,
     Lines,
-    RawFile,
     delimited_rows,
     exceeds,
     is_text,
@@ -20,6 +19,7 @@ from keras_attn.data.sources.table_formats import (
     undecodable,
 )
 from keras_attn.errors import UserError, first_line, reason_of
+from keras_attn.io import gfile
 
 _WHITESPACE = re.compile(r"[ \t\r\n]*").match
 _BLOCK = 1 << 16  # characters of a JSON list per read
@@ -238,7 +238,7 @@ def parquet_rows(columns, path, most):
     pyarrow = import_pyarrow(path)
     keys, count, name = [str(column) for column in columns], 0, display_name(path)
     try:
-        with RawFile(path) as file:
+        with gfile.open_file(path, "rb") as file:
             # By default, pyarrow would prefetch all row groups, or read one as a whole.
             table = pyarrow.parquet.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20)
             names = table.schema_arrow.names

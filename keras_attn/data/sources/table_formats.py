@@ -89,35 +89,6 @@ def is_text(value):
     return True
 
 
-class RawFile(io.RawIOBase):
-    """A file of any TensorFlow filesystem as a raw stream for Python's io module."""
-
-    def __init__(self, path):
-        self._file = gfile.open_file(path, "rb")
-
-    def readable(self):
-        return True
-
-    def seekable(self):
-        return True
-
-    def seek(self, offset, whence=io.SEEK_SET):
-        self._file.seek(offset, whence)
-        return self.tell()
-
-    def tell(self):
-        return self._file.tell()
-
-    def readinto(self, buffer):
-        data = self._file.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
-    def close(self):
-        self._file.close()
-        super().close()
-
-
 class Lines:
     """The decoded lines of a file, including their line ends, with a line count.
 
@@ -143,7 +114,7 @@ class Lines:
         """Yields the text in order: whole short lines, and chunks of long ones."""
         try:
             with contextlib.ExitStack() as stack:
-                stream = stack.enter_context(io.BufferedReader(RawFile(self.path), 1 << 20))
+                stream = stack.enter_context(gfile.open_file(self.path, "rb"))
                 if is_gzip(self.path):
                     unzipped = stack.enter_context(gzip.GzipFile(fileobj=stream))
                     stream = stack.enter_context(io.BufferedReader(unzipped, 1 << 20))

@@ -109,12 +109,14 @@ class Engine(abc.ABC):
             `batches.batch`; packed batches then have a multiple of this number of rows.
         is_chief: Whether this process makes the decisions and writes the files.
         fixed_shapes: Whether all batches must have the same shape.
+        reads_weights: Whether each worker can read all weights during training.
     """
 
     num_replicas: int = 1
     replicas_per_request: int = 1
     is_chief: bool = True
     fixed_shapes: bool = False
+    reads_weights: bool = True
 
     @abc.abstractmethod
     def describe(self) -> str:
@@ -199,7 +201,7 @@ class Engine(abc.ABC):
         """
 
     def scope(self) -> contextlib.AbstractContextManager:
-        """Returns the context in which models and optimizers are created."""
+        """Returns the context in which models and optimizers are created, and values assigned."""
         return contextlib.nullcontext()
 
     def broadcast(self, values: Sequence[float] | np.ndarray) -> np.ndarray:
@@ -213,9 +215,16 @@ class Engine(abc.ABC):
         """Returns whether `flag` is true on any worker."""
         return bool(flag)
 
-    def read_values(self, variables: Mapping[str, keras.Variable]) -> dict[str, np.ndarray]:
-        """Returns the values of variables by path; called on all workers."""
-        return read_values(variables)
+    def read_values(
+        self, variables: Mapping[str, keras.Variable], *, everywhere: bool = True
+    ) -> dict[str, np.ndarray]:
+        """Returns the values of variables by path; called on all workers.
+
+        Args:
+            variables: Variables by path.
+            everywhere: Whether all workers need the values, or only the chief.
+        """
+        return read_values(variables if everywhere or self.is_chief else {})
 
     def gather(self, model: keras.Model) -> None:
         """Makes the weights of a trained model readable on every worker; called on all workers."""

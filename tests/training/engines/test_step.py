@@ -234,9 +234,8 @@ def test_both_passes_of_an_in_batch_loss_have_the_same_dropout(dtype):
     class Recorded(TextEmbedder):
         def metric_sums(self, outputs, batch):
             own = outputs["embedding"]
-            rows = keras.ops.slice(
-                batch["gathered_embedding"], (batch["gathered_start"], 0), own.shape
-            )
+            start = batch["gathered_start"], 0, 0
+            rows = keras.ops.slice(batch["gathered_embedding"], start, own.shape)
             # Sums of the micro-batches' differences.
             return {"difference": (keras.ops.max(keras.ops.abs(rows - own)), 1.0 / parts)}
 

@@ -1,12 +1,14 @@
 """The JAX engine: steps compiled by `jax.jit` for the devices of a mesh."""
 
+import contextlib
+
 import jax
 import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from keras_attn.errors import UserError
-from keras_attn.tensorflow_import import has_tensorflow
+from keras_attn.tensorflow_import import hide_gpus
 from keras_attn.training import process_memory
 from keras_attn.training.engines.contract import Engine
 from keras_attn.training.engines.jax.evaluation import JaxEvaluator
@@ -67,8 +69,9 @@ class JaxEngine(Engine):
         self.replicated = NamedSharding(self.mesh, PartitionSpec())
         self.num_replicas = self.replicas_per_request = data
         self._shards, self._slot_shards = model, data if shard_optimizer else 1
+        self.reads_weights = model == 1 or jax.process_count() == 1
         self.is_chief = jax.process_index() == 0
-        self._local = list(self.mesh.local_mesh.devices.flat)
+        self._local = [one for one in chosen if one.process_index == jax.process_index()]
         self._platform = self._local[0].platform
         self.fixed_shapes = self._platform == "tpu"
 
@@ -77,6 +80,8 @@ class JaxEngine(Engine):
         return f"{self.mesh.size} x {self._platform.upper()}{axes}"
 
     def free_memory(self):
+        if self._shards > 1 or self._slot_shards > 1:
+            return None  # estimates assume that a device has all weights and optimizer states
         if self._platform == "cpu":
             free = process_memory.free_memory()
             return free and free // len(self._local)
@@ -110,17 +115,27 @@ class JaxEngine(Engine):
             return bool(flag)
         return bool(multihost_utils.process_allgather(np.asarray([flag], bool)).any())
 
-    def read_values(self, variables):
+    def scope(self):
+        # The weights may be too large for one device of the mesh.
+        try:
+            return jax.default_device(jax.local_devices(backend="cpu")[0])
+        except RuntimeError:  # excluded by JAX_PLATFORMS
+            return contextlib.nullcontext()
+
+    def read_values(self, variables, *, everywhere=True):
+        if not (everywhere or self.is_chief):
+            variables = {k: v for k, v in variables.items() if not _has_whole(v.value)}
         return read_values(variables, self._whole)
 
     def gather(self, model):
-        for variable in model.variables:
-            if not variable.value.is_fully_addressable:
-                variable.assign(self._whole(variable.value))
+        with self.scope():
+            for variable in model.variables:
+                if not _has_whole(variable.value):
+                    variable.assign(self._whole(variable.value))
 
     def _whole(self, value):
         """Returns a NumPy array of a value whose parts other processes may have."""
-        if value.is_fully_addressable or value.is_fully_replicated:
+        if _has_whole(value):
             return np.asarray(value)
         return multihost_utils.process_allgather(value, tiled=True)
 
@@ -147,11 +162,11 @@ class JaxEngine(Engine):
             for variable, sharding in zip(variables, shardings, strict=True)
             if variable.value.sharding != sharding
         ]
-        values = [variable.value for variable, _ in moved]
-        if self.mesh.is_multi_process and moved:
-            # Processors of different kinds may compute different initial weights.
-            values = multihost_utils.broadcast_one_to_all([np.asarray(x) for x in values])
-        for (variable, sharding), value in zip(moved, values, strict=True):
+        for variable, sharding in moved:
+            value = variable.value
+            if self.mesh.is_multi_process:
+                # Processors of different kinds may compute different initial weights.
+                value = multihost_utils.broadcast_one_to_all(np.asarray(value))
             variable.assign(self._on_mesh(value, sharding))
         return [variable.value for variable in variables]
 
@@ -171,6 +186,11 @@ class JaxEngine(Engine):
 
 
 ENGINE = JaxEngine
+
+
+def _has_whole(value):
+    """Whether this process has all parts of an array."""
+    return value.is_fully_addressable or value.is_fully_replicated
 
 
 def _connect(distributed, coordinator, processes, process):
@@ -226,13 +246,9 @@ def _connect(distributed, coordinator, processes, process):
 
 
 def _hide_gpus_from_tensorflow():
-    """Prevents TensorFlow, which reads text, from reserving the memory of the GPUs."""
-    if not has_tensorflow():
-        return
-    import tensorflow as tf
-
+    """Prevents TensorFlow, which tokenizes text, from reserving the memory of the GPUs."""
     try:
-        tf.config.set_visible_devices([], "GPU")
+        hide_gpus()
     except RuntimeError as error:
         raise UserError(
             f"The JAX engine must be made before TensorFlow uses a GPU. Received: {error}"

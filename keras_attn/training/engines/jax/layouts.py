@@ -1,4 +1,4 @@
-"""How the devices of a mesh divide the weights and the optimizer slots."""
+"""How weights and optimizer slots are sharded over the devices of a mesh."""
 
 import re
 
@@ -7,12 +7,13 @@ from jax.sharding import PartitionSpec
 from keras_attn.errors import UserError
 
 DATA, MODEL = "data", "model"
-# Variables and their axis that is divided: the tokens of the vocabulary, the heads of attention,
-# and the units of feed-forward layers.
+# Variables, and their axes that may be divided, the preferred one first: the tokens of the
+# vocabulary, the outputs of the projections of attention, and the units of feed-forward layers.
 _LAYOUTS = (
-    (re.compile(r"(^|/)(token_embedding|output_kernel|feed_forward/output/kernel)$"), 0),
-    (re.compile(r"(query|key|value|position)_kernel$|feed_forward/intermediate/kernel$"), 1),
-    (re.compile(r"(query|key|value)_bias$|feed_forward/intermediate/bias$"), 0),
+    (re.compile(r"(^|/)(token|mlm|target)_embedding$"), (0, 1)),
+    (re.compile(r"(^|/)(output_kernel|feed_forward/output/kernel)$"), (0,)),
+    (re.compile(r"(query|key|value|position)_kernel$|feed_forward/intermediate/kernel$"), (1,)),
+    (re.compile(r"(query|key|value)_bias$|feed_forward/intermediate/bias$"), (0,)),
 )
 
 
@@ -42,7 +43,7 @@ def mesh_shape(mesh, devices):
 
 
 def weight_layout(path, shape, size):
-    """Returns the `PartitionSpec` of a weight; one whose axis cannot be divided is replicated.
+    """Returns the `PartitionSpec` of a weight; one whose axes cannot be divided is replicated.
 
     Args:
         path: Path of the variable.
@@ -52,8 +53,9 @@ def weight_layout(path, shape, size):
     Reference:
         Shoeybi et al., Megatron-LM, 2019, section 3.
     """
-    axis = next((axis for pattern, axis in _LAYOUTS if pattern.search(path)), None)
-    if size == 1 or axis is None or shape[axis] % size:
+    axes = next((axes for pattern, axes in _LAYOUTS if pattern.search(path)), ())
+    axis = next((axis for axis in axes if shape[axis] % size == 0), None)
+    if size == 1 or axis is None:
         return PartitionSpec()
     return PartitionSpec(*[None] * axis, MODEL)
 
