@@ -128,7 +128,9 @@ def test_prepared_text_trains_without_tensorflow_on(backend, family, tokenizer, 
 def test_what_requires_tensorflow_is_reported_on(backend, python, tmp_path):
     write_corpus(tmp_path / "text.txt", 0, 60)
     flags = ["--config=bert_tiny", "--config.data.train=text.txt", "--workdir=run"]
-    with pytest.raises(AssertionError, match="error: This command requires tensorflow.*, which is not"):
+    with pytest.raises(
+        AssertionError, match="error: This command requires tensorflow.*, which is not"
+    ):
         run(
             [python, "-m", "pretrain", f"--engine={backend}", *flags],
             tmp_path,

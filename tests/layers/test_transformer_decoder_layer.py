@@ -1,5 +1,6 @@
 """The decoder layer against NumPy, and its cache and memory against one whole pass."""
 
+import keras
 import numpy as np
 import pytest
 from keras import ops
@@ -61,7 +62,12 @@ def _feed_forward(weights, x):
     )
 
 
-def reference(weights, inputs, encoded, encoded_mask, norm_first, own_mask=1):
+def _rms_norm(weights, name, x):
+    scale = np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5)
+    return x / scale * weights[f"{name}_norm/scale"]
+
+
+def reference(weights, inputs, encoded, encoded_mask, norm_first, own_mask=1, norm=_norm):
     length = inputs.shape[1]
     own_mask = np.tril(np.ones((length, length))) * own_mask
     parts = (
@@ -74,7 +80,7 @@ def reference(weights, inputs, encoded, encoded_mask, norm_first, own_mask=1):
     )
     x = inputs
     for name, part in parts:
-        x = x + part(_norm(weights, name, x)) if norm_first else _norm(weights, name, x + part(x))
+        x = x + part(norm(weights, name, x)) if norm_first else norm(weights, name, x + part(x))
     return x
 
 
@@ -93,6 +99,30 @@ def test_every_check(check, norm_first):
         lambda weights, **inputs: reference(weights, norm_first=norm_first, **inputs),
         tolerance=3e-5,
     )
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_rms_norm_replaces_all_three_norms(norm_first):
+    layer = TransformerDecoderLayer(2, 7, norm="rms", norm_first=norm_first, seed=1)
+    randomize(layer, _inputs())
+    expected = reference(weights_of(layer), **_inputs(), norm_first=norm_first, norm=_rms_norm)
+    np.testing.assert_allclose(run(layer, _inputs()), expected, atol=3e-5)
+
+
+def test_a_normalization_layer_is_copied_for_each_of_the_three_places():
+    inputs = _inputs()
+    group = keras.layers.GroupNormalization(groups=3)
+    layer = TransformerDecoderLayer(2, 7, norm=group, seed=1)
+    randomize(layer, inputs)
+    x = inputs["inputs"]
+    x = layer.norms[0](x + layer.self_attention(x, x, use_causal_mask=True))
+    x = layer.norms[1](
+        x + layer.cross_attention(x, inputs["encoded"], value_mask=inputs["encoded_mask"])
+    )
+    x = layer.norms[2](x + layer.feed_forward(x))
+    np.testing.assert_allclose(run(layer, inputs), ops.convert_to_numpy(x), atol=1e-5)
+    assert len({id(norm) for norm in (group, *layer.norms)}) == 4
+    assert all(isinstance(norm, keras.layers.GroupNormalization) for norm in layer.norms)
 
 
 def test_masks_of_the_target_hide_what_is_before_a_position():
