@@ -37,12 +37,9 @@ def is_remote(path):
 
 
 def stat(path):
-    if is_remote(path):
-        with _remote(path) as files:
-            found = files.stat(path)
-            return Stat(found.length, found.mtime_nsec)
-    found = os.stat(path)
-    return Stat(found.st_size, int(found.st_mtime) * 10**9)
+    with _files(path) as files:
+        found = files.stat(path)
+    return Stat(found.length, found.mtime_nsec)
 
 
 def exists(path):
@@ -58,66 +55,45 @@ def exists(path):
 
 
 def isdir(path):
-    if is_remote(path):
-        with _remote(path) as files:
-            return files.isdir(path)
-    return os.path.isdir(path)
+    with _files(path) as files:
+        return files.isdir(path)
 
 
 def listdir(path):
-    if is_remote(path):
-        with _remote(path) as files:
-            return files.listdir(path)
-    return os.listdir(path)
+    with _files(path) as files:
+        return files.listdir(path)
 
 
 def glob(pattern):
-    if is_remote(pattern):
-        with _remote(pattern) as files:
-            return files.glob(pattern)
-    return local_glob.glob(pattern)
+    with _files(pattern) as files:
+        return files.glob(pattern)
 
 
 def walk(top):
     """Yields (folder, names of folders, names of files); does not follow links."""
-    if is_remote(top):
-        with _remote(top) as files:
-            yield from files.walk(top)
-    else:
-        yield from os.walk(top)
+    with _files(top) as files:
+        yield from files.walk(top)
 
 
 def makedirs(path):
-    if is_remote(path):
-        with _remote(path) as files:
-            files.makedirs(path)
-    else:
-        os.makedirs(path, exist_ok=True)
+    with _files(path) as files:
+        files.makedirs(path)
 
 
 def remove(path):
-    if is_remote(path):
-        with _remote(path) as files:
-            files.remove(path)
-    else:
-        os.remove(path)
+    with _files(path) as files:
+        files.remove(path)
 
 
 def rmtree(path):
-    if is_remote(path):
-        with _remote(path) as files:
-            files.rmtree(path)
-    else:
-        shutil.rmtree(path)
+    with _files(path) as files:
+        files.rmtree(path)
 
 
 def rename(source, target):
     """Renames a file or folder within a file system; replaces an existing file."""
-    if is_remote(source):
-        with _remote(source) as files:
-            files.rename(source, target, overwrite=True)
-    else:
-        os.replace(source, target)
+    with _files(source) as files:
+        files.rename(source, target, overwrite=True)
 
 
 def copy(source, target):
@@ -146,9 +122,32 @@ def schemes():
     return tf.io.gfile.get_registered_schemes()
 
 
+class _Local:
+    """The functions of `tf.io.gfile` for local files."""
+
+    isdir, listdir, glob, walk = os.path.isdir, os.listdir, local_glob.glob, os.walk
+    remove, rmtree = os.remove, shutil.rmtree
+
+    @staticmethod
+    def stat(path):
+        found = os.stat(path)
+        return Stat(found.st_size, int(found.st_mtime) * 10**9)
+
+    @staticmethod
+    def makedirs(path):
+        os.makedirs(path, exist_ok=True)
+
+    @staticmethod
+    def rename(source, target, overwrite):
+        os.replace(source, target)
+
+
 @contextlib.contextmanager
-def _remote(path):
-    """Yields `tf.io.gfile`, whose errors are converted to OSErrors."""
+def _files(path):
+    """Yields the functions for the file system of a path; their errors are OSErrors."""
+    if not is_remote(path):
+        yield _Local
+        return
     try:
         import tensorflow as tf
     except ImportError as error:
@@ -188,7 +187,7 @@ class _RemoteFile(io.RawIOBase):
 
     def __init__(self, path, mode):
         self._path, self._mode = path, mode
-        with _remote(path) as files:
+        with _files(path) as files:
             self._file = files.GFile(path, mode)
 
     def readable(self):
@@ -201,35 +200,35 @@ class _RemoteFile(io.RawIOBase):
         return self.readable()  # writes are appended
 
     def seek(self, offset, whence=io.SEEK_SET):
-        with _remote(self._path):
+        with os_errors(self._path):
             self._file.seek(offset, whence)
             return self._file.tell()
 
     def tell(self):
-        with _remote(self._path):
+        with os_errors(self._path):
             return self._file.tell()
 
     def readinto(self, buffer):
-        with _remote(self._path):
+        with os_errors(self._path):
             data = self._file.read(len(buffer))
         buffer[: len(data)] = data
         return len(data)
 
     def write(self, data):
-        with _remote(self._path):
+        with os_errors(self._path):
             self._file.write(bytes(data))
         return len(data)
 
     def flush(self):
         super().flush()
         if self.writable():
-            with _remote(self._path):
+            with os_errors(self._path):
                 self._file.flush()
 
     def close(self):
         if not self.closed:
             try:
-                with _remote(self._path):
+                with os_errors(self._path):
                     self._file.close()
             finally:
                 super().close()

@@ -157,13 +157,10 @@ class JaxEngine(Engine):
 
     def values(self, variables, shardings):
         """Copies variables to the devices of the mesh, where they stay; returns their arrays."""
-        moved = [
-            (variable, sharding)
-            for variable, sharding in zip(variables, shardings, strict=True)
-            if variable.value.sharding != sharding
-        ]
-        for variable, sharding in moved:
+        for variable, sharding in zip(variables, shardings, strict=True):
             value = variable.value
+            if value.sharding == sharding:
+                continue
             if self.mesh.is_multi_process:
                 # Processors of different kinds may compute different initial weights.
                 value = multihost_utils.broadcast_one_to_all(np.asarray(value))

@@ -44,6 +44,7 @@ class JaxStep(Step):
             "optimizer": engine.slot_shardings(optimizer, model.trainable_variables),
             "scale": [engine.replicated for _ in self._changed["scale"]],
         }
+        self._other_shardings = engine.shardings(self._others)
         results = {**self._shardings, "keep_going": engine.replicated}, engine.replicated
         # Donated: XLA reuses the memory of the old values for the new ones.
         self._compiled = jax.jit(self._step, donate_argnums=0, out_shardings=results)
@@ -66,7 +67,7 @@ class JaxStep(Step):
         }
         # An array of NumPy, in place of the result of the step, would compile the step again.
         state["keep_going"] = self.engine.replicate(np.bool_(True))
-        others = self.engine.values(self._others, self.engine.shardings(self._others))
+        others = self.engine.values(self._others, self._other_shardings)
         records = []
         try:
             for number, rate in enumerate(learning_rates, first_step):
